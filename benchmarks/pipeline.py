@@ -10,6 +10,7 @@
 - change: batches of one changed row, into tables of 1 to 16 million
 - merge: changes at random keys into a large table, against Spark's Delta MERGE
 - small: one change in each of 300 small tables, in one batch
+- state: what a commit writes of a lake's own state, and how long a lake of 10,000 tables opens
 
 Each part is a process of its own, and prints rows of a table in Markdown.
 """
@@ -27,7 +28,17 @@ from typing import Final
 from benchmarks.pipeline_rows import HEADER, Options, Row
 from tools.servers import NAMES
 
-PARTS: Final = ("parquet", "cores", "visible", "memory", "backlog", "change", "merge", "small")
+PARTS: Final = (
+    "parquet",
+    "cores",
+    "visible",
+    "memory",
+    "backlog",
+    "change",
+    "merge",
+    "small",
+    "state",
+)
 _ROOT: Final = Path(__file__).resolve().parent.parent
 _RATIO: Final = re.compile(r"mirror, (.+): (.+) x \((.+)\)")
 

@@ -23,7 +23,8 @@ from pymysql.cursors import DictCursor
 from pymysql.err import OperationalError
 
 from benchmarks.pipeline_rows import Options, Row
-from tailrace.spark.manifest.manifest import Manifest
+from tailrace.errors import PipelineError
+from tailrace.spark.lake.reading import LakeView
 from tools.applied.status import error_text, replica_status
 from tools.campaign.mirrored_lake import LakeReader
 from tools.servers import Server
@@ -290,10 +291,9 @@ def _followed(argv: list[str], lake: Path, source: Server, began: float) -> floa
 
 def _is_at_the_end(lake: Path, last: Path) -> bool:
     """Whether less is left of the log than what a server writes to it when it stops."""
-    now = lake / "_tailrace" / "now"
     try:
-        sources = Manifest.read(now.parent / now.readlink()).sources
-    except (OSError, ValueError):
+        sources = LakeView.open(lake).manifest.sources
+    except PipelineError:  # nothing is committed yet
         return False
     return any(
         state.file == last.name and state.offset > last.stat().st_size - 200

@@ -1,4 +1,4 @@
-"""By what a log is known again: logs may be reset, and a URL may lead to another server."""
+"""A log's mark: the first event of its last file, which shows a reset or another server."""
 
 from __future__ import annotations
 
@@ -12,9 +12,30 @@ from tailrace.events.format_description import file_mark
 from tailrace.live.transport import ServerTransport
 from tailrace.position import Position
 from tailrace.storage import EventReader, LogFile, LogSeries
+from tailrace.storage.identity import check_read, other_log
 
 if TYPE_CHECKING:
     from tailrace.log.sources import AnyLog
+
+
+def check_log(log: AnyLog, place: Position, mark: str | None, remedy: str) -> None:
+    """Raise `LogPurged`, `LogReset` where a log is not the one that was read up to a place.
+
+    ``mark`` is that of the place's file, if it is known. A log that can be read only once is not
+    checked. Raises what reading raises.
+    """
+    if isinstance(log, LogSeries):
+        if not log.files[-1].joined:
+            own = mark_of(log, place.file) if mark is not None else None
+            check_read(log, place, remedy, lambda _: own in {None, mark})
+    elif mark is not None:
+        check_mark(place.file, mark, mark_of(log, place.file), remedy)
+
+
+def check_mark(file: str, mark: str, found: str | None, remedy: str) -> None:
+    """Raise `LogReset` where the mark that was found of a file is another than its own."""
+    if found not in {None, mark}:
+        raise other_log(file, "its first event is another", remedy)
 
 
 def mark_of(log: AnyLog, file: str, *, waits: bool = True) -> str | None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import total_ordering
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from tailrace.arguments import check_type
 from tailrace.errors import UsageError
 from tailrace.log_name import file_number
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 @total_ordering
@@ -58,6 +61,23 @@ class Position:
 
     def __str__(self) -> str:
         return f"{self.file}:{self.offset}"
+
+
+def bytes_after(
+    files: Iterable[tuple[str, int]], place: Position | None, end: Position | None = None
+) -> int:
+    """The bytes that a log's files have after a place, up to an ``end``.
+
+    ``files`` are names and sizes. Without a place all count, without an end those up to the log's.
+    The sum is negative if the log ends before the place.
+    """
+    total = 0
+    for name, size in files:
+        first = place if place is not None and place.file == name else Position(name, 0)
+        last = end if end is not None and end.file == name else Position(name, size)
+        if (place is None or first >= place) and (end is None or last <= end):
+            total += last.offset - first.offset
+    return total
 
 
 def sequence(number: int, offset: int, row: int) -> int:

@@ -1,9 +1,11 @@
 """A target continues in the log that it has applied, and in no other one with files of its names."""
 
+import shutil
 import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from pathlib import Path
 from socket import gethostname
 from zlib import crc32
 
@@ -15,7 +17,14 @@ from tailrace.applier.server.place import Place
 from tailrace.applier.server.target import ServerTarget
 from tailrace.applier.target import note_in
 from tailrace.applier.transaction import Transaction
-from tailrace.errors import LogReset, ServerError, StatementChange, TailraceError, UsageError
+from tailrace.errors import (
+    LogPurged,
+    LogReset,
+    ServerError,
+    StatementChange,
+    TailraceError,
+    UsageError,
+)
 from tailrace.events.format_description import file_mark
 from tailrace.generators import EventStream
 from tailrace.live.driver import ServerAnswer
@@ -24,8 +33,10 @@ from tailrace.position import Position
 from tailrace.storage import EventReader, find
 from tests.applier.test_follow import followed
 from tests.cases import each_case
+from tests.recorded import ROOT
 from tests.waiting import next_second, wait_for
 
+SHOP = ROOT / "examples" / "shop" / "mysql"
 KINDS = pytest.mark.parametrize("kind", ["server", "files"])
 
 
@@ -67,7 +78,7 @@ def test_logs_that_were_reset_are_an_error(pair, kind, tmp_path):
     write(pair.source, "gamma")
     for to in targets:
         for _ in range(2):
-            with pytest.raises(LogReset, match="is not the file that was read before"):
+            with pytest.raises(LogReset, match="is not the log that was read before"):
                 tailrace.apply(source, to)
     assert rows(tmp_path / "applied.db") == ["alpha"]
     assert pair.target.query("SELECT x FROM a.a") == [("alpha",)]
@@ -109,6 +120,22 @@ def test_a_follower_knows_the_files_that_came_later(pair, kind, tmp_path):
     assert tailrace.apply(source, to).transactions == 0
 
 
+def test_files_that_were_purged(tmp_path):
+    """Those before are still there, but the one in which the target would continue."""
+    folder = shutil.copytree(SHOP, tmp_path / "logs")
+    (folder / "binlog.index").unlink(missing_ok=True)
+    to = f"sqlite:///{tmp_path / 'applied.db'}"
+    first, second, *_ = find(folder)[0].files
+    tailrace.apply(first.path, to)
+    Path(first.path).unlink()
+    with pytest.raises(LogPurged, match=f"{first.name} is gone.* begin with {second.name}"):
+        tailrace.apply(folder, to)
+    (folder / first.name).write_bytes(Path(second.path).read_bytes())
+    Path(second.path).unlink()
+    with pytest.raises(LogReset, match="is not the log that was read before"):
+        tailrace.apply(folder / first.name, to)
+
+
 @pytest.fixture(scope="module")
 def without_gtids(fresh_server):
     return fresh_server("mysql-9.7", ["--gtid-mode=OFF", "--binlog-row-metadata=FULL"])
@@ -125,7 +152,7 @@ def test_without_gtids_a_log_that_was_reset_needs_another_channel(without_gtids,
     assert tailrace.apply(source, to, start="oldest").skipped == 4  # the file is the same
     write(server, "gamma")
     server.execute("INSERT INTO a.a VALUES (2, 'zeta')")
-    with pytest.raises(LogReset, match="is not the file that was read before"):
+    with pytest.raises(LogReset, match="is not the log that was read before"):
         tailrace.apply(source, to)
     for _ in range(2):
         with pytest.raises(LogReset, match="another log needs a channel of its own"):

@@ -331,6 +331,6 @@ def test_a_lake_of_another_format(run, begin, source, here, tmp_path, monkeypatc
     other = run("verify", "mysql://root@127.0.0.1:1/?retry=0", "--into", "lake")
     message = (
         "lake is not made from mysql://root@127.0.0.1:1: its sources are"
-        f" 127.0.0.1_{source.port}; name the server as mirror was told it"
+        f" 127.0.0.1_{source.port}; use the URL that you gave to mirror"
     )
     assert (other.status, other.err) == (2, f"tailrace: {message}\n")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import tailrace
-from tailrace.errors import SchemaError, StorageError, UsageError
+from tailrace.errors import LogPurged, LogReset, SchemaError, StorageError, UsageError
 from tailrace.log.changes import Change, Ended, Logged
 from tailrace.log.rows import items
 from tailrace.search import Analyser, Index, Manifest, index, reader
@@ -366,3 +366,20 @@ def test_a_shards_state_of_version_1_can_be_read():
     assert json.loads(found.dumps()) == json.loads(text)
     with pytest.raises(StorageError, match="a shard has format 2"):
         State.loads(text.replace(b'"version": 1', b'"version": 2'))
+
+
+def test_logs_that_were_purged_or_replaced(tmp_path):
+    logs = shutil.copytree(SHOP, tmp_path / "logs")
+    (logs / "binlog.index").unlink(missing_ok=True)
+    first, second, *_ = sorted(logs.glob("binlog.0*"))
+    into = tmp_path / "index"
+    index(first, into, tables="shop.customers")
+    content = first.read_bytes()
+    first.write_bytes(content[: Index(into).states[0].position.offset - 1])
+    with pytest.raises(LogReset, match=r"it was read up to .*build the index again"):
+        index(logs, into, tables="shop.customers")
+    first.unlink()
+    with pytest.raises(LogPurged, match=f"{first.name} is gone.* begin with {second.name}"):
+        index(logs, into, tables="shop.customers")
+    first.write_bytes(content)
+    index(logs, into, tables="shop.customers")

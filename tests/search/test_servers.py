@@ -196,9 +196,9 @@ def test_a_log_that_was_reset_is_an_error(followed):
     followed.index()
     next_second()  # a log has the second in which it was created
     followed.execute("DROP TABLE shop.a", reset, *(each.format("gamma") for each in rows))
-    with pytest.raises(LogReset, match="Build the index again"):
+    with pytest.raises(LogReset, match="build the index again"):
         followed.index()
-    with pytest.raises(LogReset, match="Build the index again"):
+    with pytest.raises(LogReset, match="build the index again"):
         index(logs, of_files, tables="shop.a")
     assert followed.found("alpha") == [(A, (1,), 1)]
 

@@ -13,6 +13,8 @@ import pytest
 from tailrace.errors import PipelineError
 from tailrace.spark.lake import store
 from tailrace.spark.lake.store import Lake, TableFiles
+from tailrace.spark.manifest import journal
+from tailrace.spark.manifest.journal import Journal
 from tailrace.spark.manifest.manifest import (
     Current,
     DataFile,
@@ -22,7 +24,9 @@ from tailrace.spark.manifest.manifest import (
     TableState,
 )
 from tailrace.spark.manifest.names import Folders, folder_name
+from tailrace.spark.manifest.on_disk import LocalObjects
 from tailrace.spark.manifest.status import SET_ASIDE, Status
+from tests.spark.lake.journals import come_back
 from tests.spark.lake.test_killed import CrashError, Fatal
 
 COLUMNS = pa.schema([("id", pa.int32()), ("at", pa.timestamp("us", "UTC"))])
@@ -31,7 +35,7 @@ COLUMNS = pa.schema([("id", pa.int32()), ("at", pa.timestamp("us", "UTC"))])
 def commit(path, content):
     """Commit a version with one table of two files that hold ``content``."""
     with Lake(path) as lake:
-        number = lake.manifest.version + 1
+        number = lake.manifest.next
         old = lake.folder("shop.orders") / "changelog"
         files = TableFiles()
         if lake.manifest.version:
@@ -50,7 +54,11 @@ def seen(path):
 
 
 FIRST = {"changelog/log-1": "one", "current/now-1": "one"}
-SECOND = {"changelog/log-1": "one", "changelog/log-2": "two", "current/now-2": "two"}
+SECOND, THIRD = (
+    {"changelog/log-1": "one", f"changelog/log-{at}": "two", f"current/now-{at}": "two"}
+    for at in (2, 3)
+)
+"""After the second batch; the third has the number where one that was prepared did not come."""
 
 
 def test_versions(tmp_path):
@@ -70,7 +78,8 @@ def test_versions(tmp_path):
 STEPS = ["symlink_to", "replace", "hardlink_to", "mkdir", "write_text", "write_bytes", "unlink"]
 
 
-def test_a_crash_at_any_step_leaves_one_version_or_the_other(tmp_path):
+def test_a_crash_at_any_step_leaves_one_version_or_the_other(tmp_path, monkeypatch):
+    monkeypatch.setattr(journal, "_MOST", 3)  # a checkpoint after the second batch
     fatal, undone = 0, 0
     while not (after := crashed(tmp_path / str(fatal), fatal))[0]:
         undone += after[1] == FIRST
@@ -96,12 +105,17 @@ def crashed(path, fatal):
     assert after in (FIRST, SECOND), fatal
     if done:
         assert after == SECOND
+    prepared = (path / "_tailrace" / "journal" / "000002.jsonl").exists()
     if after == FIRST:
         commit(path, "two")
-    assert seen(path) == SECOND, fatal
-    with Lake(path):
+    last = THIRD if after == FIRST and prepared else SECOND
+    assert seen(path) == last, fatal
+    with Lake(path) as lake:
+        assert lake.manifest.version == (2 if last is SECOND else 3)
         left = {each.name for each in (path / "_tailrace" / "versions").iterdir()}
-        assert left == {"000001", "000002"}, fatal
+        assert left == {"000001", f"00000{lake.manifest.version}"}, fatal
+        names = [each.name for each in (path / "_tailrace" / "journal").iterdir()]
+        assert not [each for each in names if each.endswith(".tmp")], fatal
     return done, after
 
 
@@ -179,7 +193,7 @@ def test_manifest_comes_back(tmp_path):
     parts = {"current": "binlog.000002:7"}
     status = Status(SET_ASIDE, "why", "binlog.000002:7", "what", parts, (), 3)
     manifest = Manifest(
-        3,
+        2,
         ("shop.*",),
         ("changelog", "current", "history"),
         {"mysql": source},
@@ -195,20 +209,26 @@ def test_manifest_comes_back(tmp_path):
         },
         points={"mysql": {"binlog.000002:7": point}},
     )
-    manifest.write(tmp_path)
-    assert Manifest.read(tmp_path) == manifest
+    assert come_back(tmp_path, Manifest(1), manifest) == manifest
 
 
-def test_a_manifest_that_is_damaged_or_of_another_layout(tmp_path):
+def test_a_document_that_is_damaged_or_of_another_layout(tmp_path):
+    journal = Journal(LocalObjects(tmp_path))
+    path = tmp_path / "journal" / "000001.all.jsonl"
+    path.parent.mkdir()
     for content, says in (
-        *((text, "manifest") for text in ("", "{}", "[]", '{"layout": 3}')),
-        ('{"layout": 3, "version": 3}', "manifest"),
-        ('{"layout": 99}', "layout 99"),
-        ('{"layout": [3]}', r"layout \[3\]"),
+        *((text, "journal") for text in ("", "{}", "[]", '{"layout": 4}', "\n", "\0")),
+        ('{"layout": 4, "batch": 1, "tables": {}}\n', "journal"),
+        ('{"layout": 4, "batch": 2, "tables": {}}\n', "of another batch"),
+        ('{"layout": 4, "batch": 1, "tables": {"a": 9}}\n', "'a' is missing"),
+        ('{"layout": 4, "batch": 1, "tables": {}}\nx', "more lines than tables"),
+        ('{"layout": 99}\n', "layout 99"),
+        ('{"layout": [4]}\n', r"layout \[4\]"),
     ):
-        (tmp_path / "manifest.json").write_text(content)
-        with pytest.raises(PipelineError, match=says):
-            Manifest.read(tmp_path)
+        path.write_text(content)
+        with pytest.raises(PipelineError, match=says) as caught:
+            journal.read()
+        assert "000001.all.jsonl" in str(caught.value)
 
 
 NAMES = {

@@ -7,7 +7,7 @@ from tailrace.errors import PipelineError
 from tailrace.schema.catalogue import Catalogue
 from tailrace.schema.user_schema import parse
 from tailrace.spark import mirror
-from tailrace.spark.manifest.manifest import Manifest
+from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.verify import verify
 from tests.spark.following import url_of
 from tests.spark.history.landing import FORMATS
@@ -70,7 +70,7 @@ def test_statements_reach_the_tables(lowering, tmp_path):
         report = mirror(lowering.data, tmp_path / lake)
         found = {each.name: each.rows for each in report.tables if not each.dropped}
         assert found == {f"{one}.{name}": n for one in databases for name, n in rows.items()}, lake
-    states = Manifest.read(tmp_path / first / "_tailrace" / "now").sources.values()
+    states = LakeView.open(tmp_path / first).manifest.sources.values()
     assert [each.tables["lowers_names"] for each in states] == [True]
     with pytest.raises(PipelineError, match="and 0 is given"):
         mirror(lowering.data, tmp_path / "told", lower_case_table_names=0)

@@ -11,9 +11,9 @@ import tailrace
 from tailrace.columns.read.planner import SplitPlanner
 from tailrace.errors import LogPurged, LogReset, PipelineError, StorageError, UsageError
 from tailrace.position import Position
-from tailrace.spark import stream_backlog, stream_log
 from tailrace.spark.datasource import BinlogDataSource
-from tailrace.spark.inflow import Inflow
+from tailrace.spark.input import backlog, growing_log
+from tailrace.spark.input.cursor import SourceCursor
 from tailrace.spark.stream_options import StreamOptions
 from tailrace.storage import find
 from tailrace.times import Time
@@ -174,13 +174,13 @@ def test_indices_are_made_once(reader, tmp_path, monkeypatch):
     assert len(names) > 2
     offsets, _ = run(reader(folder))
     seen = []
-    original = stream_backlog.IndexPlanner._scan
+    original = backlog.IndexPlanner._scan
 
     def scan(self, source, log, target):
         seen.append(log.name)
         return original(self, source, log, target)
 
-    monkeypatch.setattr(stream_backlog.IndexPlanner, "_scan", scan)
+    monkeypatch.setattr(backlog.IndexPlanner, "_scan", scan)
     assert read(reader(folder), offsets[0], offsets[-1])
     assert seen == names[-1:]
 
@@ -218,7 +218,7 @@ def test_a_log_that_is_away_while_it_is_reset(reader, tmp_path, monkeypatch):
             raise StorageError(f"{path}: no log in this folder")
         return find(CORPUS / "mysql-9.7.ddl", keyring)
 
-    monkeypatch.setattr(stream_log, "find", away)
+    monkeypatch.setattr(growing_log, "find", away)
     with pytest.raises(LogReset, match="were reset"):
         following.latestOffset(place)
     assert len(looks) >= 3
@@ -314,12 +314,12 @@ def test_a_range_of_a_stream(tmp_path):
 def test_batches_end_where_transactions_do(each_statement):
     for folder, most in product(CUT, (1, 5000, None)):
         (series,) = find(folder)
-        inflow = Inflow(series, None, (), hold=True)
-        inflow.look(series)
-        waiting = list(inflow._waiting)
+        cursor = SourceCursor(series, None, (), hold=True)
+        cursor.look(series)
+        waiting = list(cursor._waiting)
         assert any(split.inside for split in waiting)
         taken = []
-        while (batch := inflow.take(most)) is not None:
+        while (batch := cursor.take(most)) is not None:
             assert batch.splits[0].inside is None, (folder, most)
             taken += batch.splits
         assert taken == waiting, (folder, most)

@@ -1,5 +1,6 @@
 """The streaming reader without Spark, over servers: restarts, purged and reset logs, starts."""
 
+import json
 from unittest import mock
 
 import pytest
@@ -136,7 +137,7 @@ def test_a_spool_with_a_limit(limited, tmp_path, capsys, start):
         place = end
         if start == "oldest" or len(batches) > 1:
             sizes.append(
-                sum(each.stat().st_size for each in (tmp_path / "spool").glob("binlog.0*"))
+                sum(each.stat().st_size for each in (tmp_path / "spool").glob("binlog.0*[0-9]"))
             )
     assert sum(batches) == rows
     assert max(sizes) < MOST < rows << 20
@@ -157,12 +158,27 @@ def test_an_in_doubt_transaction_that_holds_more_than_the_limit(limited, tmp_pat
         place = stream.initialOffset()
         fill()
         assert stream.latestOffset() == place
-        files = (tmp_path / "spool").glob("binlog.0*")
+        files = (tmp_path / "spool").glob("binlog.0*[0-9]")
         assert sum(each.stat().st_size for each in files) > 2 * LARGE << 20
         fill()
         assert stream.latestOffset(place) == place
         cursor.execute("XA COMMIT 'x'")
     assert len(read_range(stream, place, come(stream, place, 3 * LARGE + 1))) == 3 * LARGE + 1
+
+
+def test_a_copy_begins_where_its_query_does(limited, tmp_path):
+    """At a position: neither what the server has before nor all that it has after is received."""
+    server, query, fill = limited
+    fill()
+    ((file, offset, *_),) = server.query("SHOW BINARY LOG STATUS")
+    fill()
+    stream = query(start=f"{file}:{offset}")
+    place = stream.initialOffset()
+    assert (place["file"], place["position"]) == (file, offset)
+    assert min(path.name for path in (tmp_path / "spool").glob("binlog.0*")) == file
+    assert sum(path.stat().st_size for path in (tmp_path / "spool").glob("binlog.0*")) < MOST
+    first = read_range(stream, place, come(stream, place, 1))
+    assert next(iter(json.loads(first[0]["after"]).values())) == LARGE + 1
 
 
 CHANGES = {

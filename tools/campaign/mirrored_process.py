@@ -9,7 +9,8 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from tailrace.spark.manifest.manifest import NAME, Manifest
+from tailrace.spark.lake.reading import LakeView
+from tailrace.spark.manifest.manifest import Manifest
 from tools.campaign.mirrored_lake import LakeReader
 from tools.campaign.process import TAILRACE, Process
 
@@ -59,22 +60,15 @@ class Mirror(Process):
         """The process, which is the first of its group."""
         return self.running.pid
 
-    def version(self) -> str:
-        """Which version is committed; an empty text before the first."""
-        try:
-            return str((self.lake / "_tailrace" / "now").readlink())
-        except FileNotFoundError:
-            return ""
+    def version(self) -> int:
+        """Which version is committed; 0 before the first."""
+        return self.manifest().version
 
     def manifest(self) -> Manifest:
         """What is committed."""
-        while True:
-            now = self.version()
-            if not now:
-                return Manifest()
-            with suppress(FileNotFoundError):
-                if (path := self.lake / "_tailrace" / now) and (path / NAME).is_file():
-                    return Manifest.read(path)
+        if not LakeView.is_there(self.lake):
+            return Manifest()
+        return LakeView.open(self.lake).manifest
 
     def refused(self) -> set[str]:
         """The tables that it ever said had no state."""
@@ -102,7 +96,7 @@ class Mirror(Process):
 
     def _wait_for_a_commit(self, *, prepared: bool) -> None:
         inner = self.lake / "_tailrace"
-        folders = ("versions", "batches") if prepared else ("versions", "batches", ".")
+        folders = ("journal",) if prepared else ("journal", "versions", ".")
         there = _names(inner, folders)
         self.wait(lambda: _names(inner, folders) - there, "has begun no commit", 0.001)
 

@@ -29,7 +29,7 @@ from tools.servers import ONE_OF_EACH, Server
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from tailrace.spark.manifest.manifest import TableState
@@ -174,7 +174,7 @@ class _Story:
         self._check_left(reader, states, wanted)
 
     def _check_left(
-        self, reader: LakeReader, states: dict[str, TableState], wanted: dict[str, Any]
+        self, reader: LakeReader, states: Mapping[str, TableState], wanted: dict[str, Any]
     ) -> None:
         """Nothing of the tools' tables that are gone stays."""
         for table in (*_COPIES, *_LEFT):

@@ -23,10 +23,11 @@ from tailrace.gtid.ids import parse_gtid
 from tailrace.live.scheme import names_server
 from tailrace.log.readable import rows_not_logged
 from tailrace.log.sources import agreed_start, one_log, server_lowers_names
-from tailrace.log_mark import mark_of
+from tailrace.log_mark import check_log, check_mark, mark_of
 from tailrace.log_name import base_and_number
 from tailrace.schema.letter_case import lowers_names
 from tailrace.sql.logged import selected
+from tailrace.storage import LogSeries
 from tailrace.table_filter import TableFilter
 from tailrace.table_name import TableName
 
@@ -66,7 +67,7 @@ _FAR: Final = 1 << 20
 _IDLE: Final = 5.0
 """Seconds without a transaction after which the target is asked whether it is there."""
 _OTHER_LOG: Final = (
-    "If another server took over that has the same GTIDs, give a start (--start oldest): what is"
+    "if another server took over that has the same GTIDs, give a start (--start oldest): what is"
     " applied is skipped. If the logs were reset, copy the data again, to a target that has none of"
     " their GTIDs, and take another channel"
 )
@@ -182,10 +183,7 @@ class Applier(RowConsumer, Closing):
             self._is_same_log = True
             return
         if not self._starts:
-            raise LogReset(
-                f"{file} is not the file that was read before: the logs were reset, or are another"
-                f" server's. {_OTHER_LOG}"
-            )
+            check_mark(file, self._file_mark, mark, _OTHER_LOG)
         self._is_same_log = False
 
     def _is_after(self, place: Position | None) -> bool:
@@ -241,7 +239,7 @@ class Applier(RowConsumer, Closing):
             self._is_noted = True
             raise LogReset(
                 f"{before.file} is of another log: the transaction that ends at {before} is not the"
-                f" one that was applied. {_OTHER_LOG}"
+                f" one that was applied: {_OTHER_LOG}"
             )
 
     # --- what it is told -------------------------------------------------------------------------
@@ -610,6 +608,9 @@ def apply(
         agreed = agreed_start(log, start)
         continues = agreed is None
         begin = target.progress.resume if continues else start
+        if continues and target.progress.resume is not None and isinstance(log, LogSeries):
+            mark = Mark.parse(target.progress.mark).file or None
+            check_log(log, target.progress.resume, mark, _OTHER_LOG)
         try:
             stream = EventStream(
                 log,
@@ -623,7 +624,7 @@ def apply(
             )
         except TailraceError as error:
             if continues and begin is not None:
-                error.add_note(f"the target has come to {begin}. {_OTHER_LOG}")
+                error.add_note(f"the target has come to {begin}: {_OTHER_LOG}")
             raise
     except BaseException:
         target.close()

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tailrace.cli.output import Output
-    from tailrace.spark.verify_report import RowDifference, TableVerdict, VerifyReport
+    from tailrace.spark.verify.report import RowDifference, TableVerdict, VerifyReport
 
 
 def verify(

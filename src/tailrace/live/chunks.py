@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tailrace.errors import LogReset
 from tailrace.events.format_description import stamp
+from tailrace.storage.identity import other_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -129,7 +130,6 @@ class Expected:
     def check_file(self, begin: FileBegin, source: str) -> None:
         """Raise LogReset where the file is another one of the same name."""
         if self.description is not None and stamp(self.description) != stamp(begin.description):
-            raise LogReset(
-                f"{source}: {begin.file} is not the file that was read before: its logs were reset"
-                " or replaced. Copy the data again"
+            raise other_log(
+                f"{source}: {begin.file}", "its first event is another", "copy the data again"
             )

@@ -17,6 +17,7 @@ from tailrace.live.server_errors import is_of_start
 from tailrace.live.session import Session
 from tailrace.log_name import LogName
 from tailrace.position import Position
+from tailrace.storage.identity import was_purged
 
 if TYPE_CHECKING:
     import socket
@@ -188,15 +189,14 @@ class DumpRequest:
         if not asked.file or not (isinstance(error, LogReset) or is_of_start(error)):
             return error
         error = error.reworded(f"{asked} was requested. {error.message}")
-        name = LogName.parse(asked.file)
-        if _NO_SUCH_LOG not in (error.text or "") or name is None:
+        if _NO_SUCH_LOG not in (error.text or ""):
             return error
         try:
             with self.connect(host) as session:
                 oldest = session.oldest_log()
         except TailraceError:
             return error
-        if oldest.base != name.base or oldest.number <= name.number:
+        if not was_purged(asked.file, oldest):
             return error
         return error.reworded(
             f"{self.source.name_at(host)}: {asked.file}, to be read from {asked.offset} on, no"

@@ -81,12 +81,13 @@ def lowers_names(source: Source) -> bool | None:
 
 
 def tables_of(connection: ServerConnection) -> set[TableName]:
-    """The tables that the user may see, without the server's own."""
+    """The tables that the user may see, without the server's own, views and sequences."""
     marks = ", ".join(["%s"] * len(_SYSTEM))
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT table_schema, table_name FROM information_schema.tables "  # noqa: S608 - marks
-            f"WHERE table_schema NOT IN ({marks}) AND table_type <> 'VIEW'",
+            f"WHERE table_schema NOT IN ({marks}) "
+            "AND table_type IN ('BASE TABLE', 'SYSTEM VERSIONED')",
             _SYSTEM,
         )
         rows: Any = cursor.fetchall()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import TailraceError
 from tailrace.live.session import Session
-from tailrace.position import Position
+from tailrace.position import bytes_after
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tailrace.live.feed import Feed
     from tailrace.live.session import Identity
     from tailrace.live.url import Source
+    from tailrace.position import Position
     from tailrace.replication.copy.writer import CopyWriter
 
 _log: Final = logging.getLogger("tailrace.receiver")
@@ -195,12 +196,7 @@ class SourceEnd:
             return known.offset - position.offset
         if position.file not in sizes or known.file not in sizes:
             return None
-        between = (
-            size
-            for name, size in sizes.items()
-            if position < Position(name, 4) < Position(known.file, 4)
-        )
-        return sizes[position.file] - position.offset + sum(between) + known.offset
+        return bytes_after(sizes.items(), position, known)
 
     def close(self) -> None:
         """Stop the queries, without waiting for an answer under way."""

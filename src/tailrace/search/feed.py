@@ -10,12 +10,12 @@ from threading import Thread
 from typing import TYPE_CHECKING, Final, Literal
 
 from tailrace.constants import Flavour
-from tailrace.errors import LogReset, SchemaError, UsageError
+from tailrace.errors import SchemaError, UsageError
 from tailrace.live.transport import ServerTransport
 from tailrace.log.changes import Change, Logged
 from tailrace.log.rows import CommittedItem, Items, items
 from tailrace.log.sources import logs_of, server_lowers_names
-from tailrace.log_mark import mark_of
+from tailrace.log_mark import check_log, mark_of
 from tailrace.schema.letter_case import lowers_names
 from tailrace.search.analysis import Analyser
 from tailrace.search.manifest import FILE, Manifest
@@ -131,7 +131,7 @@ def index(
                 raise UsageError(
                     f"{into}: the index is of a lake: give the lake, or another folder"
                 )
-            check_log(logs[0], writer.state)
+            check_indexed(logs[0], writer.state)
             if writer.state.position is None and server is not None and server.start is None:
                 feed.load_all(has_schema=schema is not None)
             reading = items(
@@ -156,15 +156,10 @@ def index(
     return feed.done
 
 
-def check_log(log: AnyLog, state: State) -> None:
-    """Raise LogReset if a log is not the one that an index has read."""
-    if state.position is None or state.mark is None:
-        return
-    if mark_of(log, state.position.file) not in {None, state.mark}:
-        raise LogReset(
-            f"{log.name}: {state.position.file} is not the file that was indexed: the logs were"
-            " reset, or are another server's. Build the index again, in another folder"
-        )
+def check_indexed(log: AnyLog, state: State) -> None:
+    """Raise `LogPurged`, `LogReset` if a log is not the one that an index has read."""
+    if state.position is not None:
+        check_log(log, state.position, state.mark, "build the index again, in another folder")
 
 
 class Feed:

@@ -17,7 +17,7 @@ with importing("spark", "Tailrace on Spark"):
     from tailrace.spark.report import MirrorReport, Moment, SourceMoment, TableReport
     from tailrace.spark.session import session
     from tailrace.spark.verify import verify
-    from tailrace.spark.verify_report import TableVerdict, VerifyReport
+    from tailrace.spark.verify.report import TableVerdict, VerifyReport
 
 __all__ = [
     "BinlogDataSource",

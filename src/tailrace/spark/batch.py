@@ -34,7 +34,6 @@ from tailrace.spark.history.build import BuiltHistory, build_history
 from tailrace.spark.history.times import commit_times
 from tailrace.spark.lake.asides import Asides, in_order, since
 from tailrace.spark.lake.assemble import Made
-from tailrace.spark.lake.resume import state_after
 from tailrace.spark.manifest.damage import reading
 from tailrace.spark.report import Totals, report_of
 from tailrace.spark.splits import SplitJob, write_tables
@@ -58,6 +57,7 @@ if TYPE_CHECKING:
     from tailrace.spark.changelog import ChangeFile
     from tailrace.spark.complete import CompleteTables
     from tailrace.spark.current.patching import Patches
+    from tailrace.spark.input.taken import Taken
     from tailrace.spark.lake.protocol import LakeStore
     from tailrace.spark.manifest.manifest import Current, History, Manifest, SourceState, TableState
     from tailrace.spark.manifest.status import Status
@@ -65,7 +65,6 @@ if TYPE_CHECKING:
     from tailrace.spark.parquet.deleted import DeletedRows
     from tailrace.spark.report import MirrorReport, SkippedStatements
     from tailrace.spark.splits import Written
-    from tailrace.spark.taken import Taken
     from tailrace.spark.tasks import Report
     from tailrace.spark.unnamed import Answer
     from tailrace.spark.wanted import WantedTables
@@ -191,11 +190,10 @@ class Batches:
         meanwhile; then it raises `LakeChanged`.
         """
         self._every = taken
-        left = self._left_of(taken)
         if not self._applies:
-            return self._in_parts(left, seconds)
+            return self._in_parts(taken, seconds)
         totals = Totals()
-        for part in self._in_turn(left):
+        for part in self._in_turn(taken):
             totals.add(self._in_parts(part, seconds))
             seconds = None
         return totals.report(self._nothing(seconds))
@@ -265,17 +263,6 @@ class Batches:
     def _planned(self, source: str, taken: Taken, cuts: Collection[Position] = ()) -> list[Split]:
         state = self._store.manifest.sources.get(source)
         return planned(taken, state, self._given, cuts=cuts, cascades=self._applies)
-
-    def _left_of(self, taken: Mapping[str, Taken]) -> dict[str, Taken]:
-        """What the lake does not have yet: a batch may have been done in part before."""
-        found = {}
-        for source, each in taken.items():
-            state = self._store.manifest.sources.get(source)
-            if state is None or not each.splits or state.position <= each.begin:
-                found[source] = each
-            elif state.position < each.end:
-                found[source] = replace(each, splits=self._planned(source, each))
-        return found
 
     def _in_turn(self, taken: Mapping[str, Taken]) -> list[dict[str, Taken]]:
         """What is taken as several batches, where foreign keys that are carried out change."""
@@ -442,7 +429,7 @@ class Batches:
             before = self._store.manifest.sources.get(name) if again.keys is None else None
             if again.keys is not None and not again.reached:
                 continue
-            state = state_after(each, before or each.begun)
+            state = each.state(before or each.begun)
             if state is not None and each.splits:
                 state = replace(state, followed=tuple(sorted(self._followed[name].still)))
             if state is not None and again.keys is None:

@@ -12,14 +12,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from tailrace.errors import ConnectionLost, PipelineError, ServerError, StorageError
-from tailrace.live.session import Identity, Session
+from tailrace.errors import ConnectionLost, PipelineError, ServerError
 from tailrace.live.tables import connected, has_rows, tables_of
-from tailrace.log_name import file_number
 from tailrace.printable import printable
 from tailrace.spark.current.lineage import lives
+from tailrace.spark.input.begin import session_of
 from tailrace.spark.manifest.status import INCOMPLETE, Status
-from tailrace.storage.search import gtids_before
 from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
@@ -27,23 +25,12 @@ if TYPE_CHECKING:
 
     from tailrace.live.url import Source
     from tailrace.position import Position
+    from tailrace.spark.input.taken import Taken
     from tailrace.spark.manifest.manifest import Manifest
-    from tailrace.spark.taken import Taken
-    from tailrace.storage import LogFile
     from tailrace.table_filter import TableFilter
 
 _LISTED: Final = 10
 _NEEDS: Final = "a CREATE TABLE or TRUNCATE TABLE of it in the log"
-
-
-def is_first(log: LogFile) -> bool:
-    """Whether a file is the first that its server wrote: number 1, and no GTIDs before it."""
-    if file_number(log.name) != 1:
-        return False
-    try:
-        return not gtids_before(log)[1]
-    except StorageError:
-        return False
 
 
 def statuses(
@@ -226,7 +213,7 @@ def _end(source: Source) -> Position | None:
     """Where a server's log ends now; None where its user must not know. Raises ConnectionLost."""
     with (
         suppress(ServerError),
-        Session.open(source, source.hosts[0], Identity()) as session,
+        session_of(source) as session,
     ):
         return session.end()
     return None

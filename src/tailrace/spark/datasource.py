@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import unquote, urlsplit
@@ -39,8 +40,9 @@ from tailrace.schema.letter_case import lowered
 from tailrace.schema.table import Table
 from tailrace.schema.user_schema import load
 from tailrace.spark.filters import full_name, table_patterns, taken
+from tailrace.spark.input.folder import settled
+from tailrace.spark.input.spool import ServerLogs
 from tailrace.spark.reading import SplitPartition, read_changes
-from tailrace.spark.servers import ServerLogs
 from tailrace.spark.shape import JSON_SCHEMA, RECORD_FIELDS, table_schema
 from tailrace.spark.stream_options import STREAMING, StreamOptions, choice, refuse_streaming
 from tailrace.spark.types import spark_schema, wanted_schema
@@ -303,13 +305,13 @@ def _is_main(module: str) -> bool:
 def _found(options: Options) -> Sequence[LogSeries]:
     """The logs; those of a server, up to its present end, copied first."""
     if not names_server(options.path):
-        return find(options.path, options.keyring)
+        return settled(partial(find, options.path, options.keyring))
     if options.spool is None:
         raise UsageError(
             "a server is read through a copy of its log: give a folder for it, which driver and"
             ' tasks share, by option("spool", …), or read the folder of tailrace receive'
         )
-    return [ServerLogs(Source.parse(options.path), Path(options.spool)).receive(None, None)]
+    return [ServerLogs(Source.parse(options.path), Path(options.spool)).receive()]
 
 
 def _splits(options: Options) -> list[Split]:

@@ -18,11 +18,10 @@ if TYPE_CHECKING:
 
     from tailrace.spark.batch import Batches
     from tailrace.spark.cascade.naming import Cascades
-    from tailrace.spark.inflow import Inflow
+    from tailrace.spark.input.cursor import SourceCursor
+    from tailrace.spark.input.sources import Sources
     from tailrace.spark.lake.protocol import LakeStore
     from tailrace.spark.report import MirrorReport
-    from tailrace.spark.sources import Sources
-    from tailrace.spark.taken import Taken
     from tailrace.spark.unnamed import AskedNames
 
 BATCH_BYTES: Final = 256 << 20
@@ -64,55 +63,52 @@ class Follower:
         self._on_moment = on_moment
         self._totals = Totals()
         self._count = 0
-        self._left: dict[str, Taken] = {}
         self._read: deque[tuple[float, int]] = deque()
 
     def run(self) -> MirrorReport:
         """Follow until `stop`; gives the sum of what was done. Raises what a batch raises."""
         sources, store = self._sources, self._store
-        sources.follow(store)
+        sources.follow()
         tidy = Tidy()
         while not self._stop.is_set():
             begun = time.monotonic()
             caught_up = sources.caught_up  # before the look: that sees as much, then
-            sources.look(store, self._most)
-            self._cascades.look(sources.inflows.values())
+            sources.look(self._most)
+            self._cascades.look(sources.cursors.values())
             report = self._batch(caught_up=caught_up)
             seconds = time.monotonic() - begun
             if self._take_up_named() or report is not None:
-                sources.look(store, self._most)  # what came while it was made is not in the lake
+                sources.look(self._most)  # what came while it was made is not in the lake
             self._tell(report, seconds)
             tidy()
-            if not any(inflow.waiting for inflow in sources.inflows.values()):
+            if not sources.waiting:
                 self._stop.wait(max(begun + self._trigger - time.monotonic(), 0.0))
         total = self._totals.report(report_of(store.manifest, {}, {}, {}, 0, {}))
         return replace(total, cascades=self._cascades.known)
 
     def _batch(self, *, caught_up: bool) -> MirrorReport | None:
-        """One batch of what is waiting; where others kept writing to its tables, again later.
+        """One batch of what is waiting; where others kept writing to its tables, it is planned
+        again later, from where the lake is then.
 
         A new lake is created by the first, or without rows where its sources have none.
         """
-        taken = self._left or self._take()
-        if not self._store.manifest.version and (taken or caught_up):
-            taken = self._sources.begins(taken)
+        new = not self._store.manifest.version and (caught_up or self._sources.waiting)
+        taken = self._sources.take(self._most, new=new)
         if not taken:
             return None
         try:
             report = self._batches.run(taken)
         except LakeChanged:
-            self._left = taken
+            for name in taken:
+                self._sources.plan_anew(name)
             return None
-        self._left = {}
-        self._sources.committed(self._store.manifest)
+        self._sources.committed()
         self._count += 1
         self._totals.add(report)
         return report
 
     def _take_up_named(self) -> bool:
         """Whether tables were taken up whose server was asked for their columns."""
-        if self._left:
-            return False
         try:
             reports = take_up_named(
                 self._store, self._sources, self._batches, self._names, self._progress
@@ -123,16 +119,6 @@ class Follower:
             self._totals.add(each)
         return bool(reports)
 
-    def _take(self) -> dict[str, Taken]:
-        """An equal share of each source that has something."""
-        inflows = [each for each in self._sources.inflows.values() if each.waiting]
-        taken = {}
-        for inflow in inflows:
-            part = inflow.take(self._most // len(inflows))
-            if part is not None:
-                taken[inflow.name] = part
-        return taken
-
     def _tell(self, report: MirrorReport | None, seconds: float) -> None:
         now = time.monotonic()
         self._read.append((now, report.log_bytes if report is not None else 0))
@@ -142,7 +128,7 @@ class Follower:
             return
         since = now - self._read[0][0] + (seconds if len(self._read) == 1 else 0.0)
         rate = sum(count for _, count in self._read) / max(since, 1e-3)
-        moments = tuple(self._source(inflow) for inflow in self._sources.inflows.values())
+        moments = tuple(self._source(cursor) for cursor in self._sources.cursors.values())
         aside = {
             key: status
             for key, table in self._store.manifest.tables.items()
@@ -150,26 +136,21 @@ class Follower:
         }
         self._on_moment(Moment(self._count, report, moments, rate, seconds, aside))
 
-    def _source(self, inflow: Inflow) -> SourceMoment:
+    def _source(self, cursor: SourceCursor) -> SourceMoment:
         """How far the lake has a source, measured against where the source is now."""
-        state = self._store.manifest.sources.get(inflow.name)
-        received = self._sources.received.get(inflow.name)
+        state = self._store.manifest.sources.get(cursor.name)
+        received = self._sources.received.get(cursor.name)
         far = received.far if received is not None else None
-        lag = inflow.lag
+        lag = self._sources.lag(cursor)
         here = None if state is None else state.position
-        seconds, behind, gtid = lag.seconds, lag.bytes, None
-        if far is not None:  # some of what the source was ahead by then may be here by now
-            behind = max(behind, inflow.behind(far.position) + (far.lag_bytes or 0))
-            if not seconds and behind and far.lag_bytes:
-                seconds = far.lag_seconds or 0.0
-            gtid = far.gtid if far.position is not None and here == far.position else None
+        is_there = far is not None and far.position is not None and here == far.position
         return SourceMoment(
-            inflow.name,
+            cursor.name,
             None if here is None else str(here),
-            behind,
-            seconds,
-            gtid,
-            None if inflow.held is None else str(inflow.held),
+            lag.bytes,
+            lag.seconds,
+            far.gtid if far is not None and is_there else None,
+            None if cursor.held is None else str(cursor.held),
             far is None or far.connected,
             received is not None and received.paused,
         )

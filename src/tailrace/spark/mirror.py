@@ -17,19 +17,17 @@ from tailrace.errors import PipelineError, UsageError
 from tailrace.live.url import Source
 from tailrace.schema.letter_case import lowered, lowers_names
 from tailrace.schema.user_schema import load
-from tailrace.sizes import bytes_of
 from tailrace.spark import fit
 from tailrace.spark.batch import Batches
 from tailrace.spark.cascade.naming import Cascades
 from tailrace.spark.complete import CompleteTables
 from tailrace.spark.follow import BATCH_BYTES, Follower
+from tailrace.spark.input.sources import Sources
 from tailrace.spark.lake.open import format_of, open_store
 from tailrace.spark.once import Once
 from tailrace.spark.options import FORMATS, Options, check_format, check_lake
 from tailrace.spark.retry import take_up
-from tailrace.spark.servers import SPOOL_LIMIT, apart
-from tailrace.spark.sources import Sources
-from tailrace.spark.unnamed import AskedNames
+from tailrace.spark.unnamed import AskedNames, first_needed
 from tailrace.spark.wanted import WantedTables
 from tailrace.spark.workers import SMALL_BYTES, Workers
 from tailrace.table_filter import TableFilter
@@ -81,7 +79,7 @@ def mirror(
 
     ``sources`` are log files, folders of logs, folders of such folders, URLs of these
     (``s3://bucket/logs``), or servers (``mysql://user@host``), whose logs are first received into
-    the lake's folder (`tailrace.spark.servers`). A start in a server's URL (``?start=now``,
+    the lake's folder (`tailrace.spark.input.spool`). A start in a server's URL (``?start=now``,
     ``?position=``, ``?gtid=``) is where a new lake begins; an existing one continues where it ends.
 
     - ``into``: the lake's folder, new or from an earlier run; for Iceberg also CATALOG.SCHEMA.
@@ -161,11 +159,16 @@ def mirror(
         raise UsageError(f"incomplete is 'accept' or 'error', and not {incomplete!r}")
     if batch_bytes < 1:
         raise UsageError(f"batches of {batch_bytes} bytes: give a number from 1 on")
-    files, servers = apart([sources] if isinstance(sources, str | Path | Source) else sources)
-    if spool_limit is not None and not servers:
-        raise UsageError("a spool limit is for servers: files are read where they are")
-    limit = SPOOL_LIMIT if spool_limit is None else bytes_of(spool_limit, "the spool limit")
+    say = notice or _no_notice
     given = [] if schema is None else list(load(schema))
+    inputs = Sources(
+        [sources] if isinstance(sources, str | Path | Source) else sources,
+        keyring,
+        given,
+        say,
+        lowers_names(lower_case_table_names),
+        spool_limit,
+    )
     tell = progress or _quiet
     starts = (spark is None or callable(spark)) and not fit.is_submitted()
 
@@ -173,22 +176,23 @@ def mirror(
         fit.check_spark(f"mirroring more than {SMALL_BYTES >> 20} MiB at once", java=starts)
         tell("start", 0, 1)
 
-    if servers or follow:  # these may get there later: better told before anything is received
+    if (
+        inputs.servers or follow
+    ):  # these may get there later: better told before anything is received
         fit.check_spark("mirroring a server, or with --follow,", java=starts)
     workers = Workers(spark, here=follow or starts, starting=starting)
-    inputs = Sources(
-        files,
-        servers,
-        keyring,
-        given,
-        notice or _no_notice,
-        lowers_names(lower_case_table_names),
-        limit,
-    )
-    with open_store(into, kind) as store, inputs, inputs.beginning(store):
+    with (
+        open_store(into, kind) as store,
+        inputs,
+        inputs.of_lake(
+            store.sources,
+            lambda: store.manifest.sources,
+            lambda name: first_needed(store.manifest, name),
+        ),
+    ):
         retried = None if retry_tables is None else TableFilter.of(retry_tables)
         by_name = bool(options.keys or retried) or not options.tables.takes_all
-        if inputs.lower_names(store, by_name=by_name):
+        if inputs.lower_names(by_name=by_name):
             options = replace(
                 options,
                 tables=options.tables.lowered(),
@@ -198,20 +202,19 @@ def mirror(
         options = check_lake(store.label, store.manifest, options, kind)
         inputs.cascades = options.cascades == "apply"
         wanted: WantedTables | None = None
-        say = notice or _no_notice
         if not store.manifest.version:
             wanted = WantedTables(options.tables, follow=follow, notice=say)
-            wanted.ask(servers, files=bool(files))
+            wanted.ask(inputs.servers, files=bool(inputs.files))
         complete: CompleteTables | None = None
         if not store.manifest.version and {"current", "history"} & set(options.keep):
             complete = CompleteTables(
                 options.tables,
-                inputs.named(store),
+                inputs.named,
                 accept=incomplete == "accept",
                 follow=follow,
                 notice=say,
             )
-        named = inputs.named(store)
+        named = inputs.named
         batches = Batches(
             store,
             options,

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from tailrace.columns.native import compile_all, is_small
-from tailrace.spark.lake.resume import grown
 from tailrace.spark.report import Totals, report_of
 from tailrace.spark.retry import take_up_named
 
@@ -16,10 +15,10 @@ if TYPE_CHECKING:
 
     from tailrace.spark.batch import Batches
     from tailrace.spark.cascade.naming import Cascades
+    from tailrace.spark.input.sources import Sources
+    from tailrace.spark.input.taken import Taken
     from tailrace.spark.lake.protocol import LakeStore
     from tailrace.spark.report import MirrorReport
-    from tailrace.spark.sources import Sources
-    from tailrace.spark.taken import Taken
     from tailrace.spark.unnamed import AskedNames
     from tailrace.spark.workers import Workers
 
@@ -54,41 +53,30 @@ class Once:
         rounds = 0
         while rounds < _ROUNDS:
             clock, before = time.perf_counter(), store.manifest.sources
-            logs = sources.receive(store, self.progress)
+            sources.receive(self.progress)
             self.batches.partly = sources.partly
-            report = self._batch(self._taken(), clock)
+            sources.plan(self.workers.start_for)  # before it is known what is in them
+            self.cascades.look(sources.cursors.values())
+            report = self._batch(sources.take(new=not store.manifest.version), clock)
             totals.add(report)
-            now = {name: str(each.held) for name, each in sources.inflows.items() if each.held}
+            now = {name: str(each.held) for name, each in sources.cursors.items() if each.held}
             held = now or held
             for taken_up in take_up_named(store, sources, self.batches, self.names, self._tell):
                 totals.add(taken_up)
             if sources.partly:
-                sources.keep_from(store, logs)
-                sources.receive_on(before, store.manifest.sources)
+                sources.purge()
+                sources.receive_on(before)
                 held = {}  # the next round has more of the log
                 continue
             rounds += 1
             if not self.names.waits(store.manifest):
                 break
-        sources.keep_from(store, logs)
+        sources.purge()
         return replace(totals.report(report), held=held, cascades=self.cascades.known)
 
     def _tell(self, phase: str, done: int, total: int) -> None:
         if self.progress is not None:
             self.progress(phase, done, total)
-
-    def _taken(self) -> Mapping[str, Taken]:
-        """All that is new."""
-        before = self.store.manifest.sources
-        fresh = sum(grown(each, before.get(each.name)) for each in self.sources.found)
-        if fresh:
-            if not self.workers.is_here(fresh):
-                self.workers.start()  # before it is known what is in them
-            self.sources.plan(self.store)
-        inflows = self.sources.inflows
-        self.cascades.look(inflows.values())
-        parts = {name: part for name, each in inflows.items() if (part := each.take()) is not None}
-        return parts if self.store.manifest.version else self.sources.begins(parts)
 
     def _batch(self, taken: Mapping[str, Taken], clock: float) -> MirrorReport:
         if not taken:

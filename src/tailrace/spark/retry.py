@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import shutil
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import MAGIC
@@ -21,14 +21,14 @@ from tailrace.spark.batch import Again
 from tailrace.spark.cascade.build import parents
 from tailrace.spark.cascade.keys import links_of
 from tailrace.spark.current.build import table_changes
-from tailrace.spark.inflow import Inflow
+from tailrace.spark.input.begin import SUFFIX, load
+from tailrace.spark.input.cursor import SourceCursor
+from tailrace.spark.input.spool import ServerLogs
+from tailrace.spark.input.taken import Taken
 from tailrace.spark.lake.asides import in_order
 from tailrace.spark.lake.folder import AGAIN
 from tailrace.spark.manifest.paths import within
-from tailrace.spark.server_start import SUFFIX, load
-from tailrace.spark.servers import ServerLogs
-from tailrace.spark.statements import earlier_names, up_to
-from tailrace.spark.taken import Taken
+from tailrace.spark.statements import earlier_names
 from tailrace.storage import LogSeries
 from tailrace.table_name import TableName
 
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from tailrace.columns import Split
     from tailrace.schema.catalogue import Catalogue
     from tailrace.spark.batch import Batches
+    from tailrace.spark.input.sources import Sources
     from tailrace.spark.lake.protocol import LakeStore
     from tailrace.spark.manifest.manifest import Manifest, SourceState, TableState
     from tailrace.spark.manifest.status import Status
     from tailrace.spark.report import MirrorReport
-    from tailrace.spark.sources import Sources
     from tailrace.spark.unnamed import Answer, AskedNames
     from tailrace.table_filter import TableFilter
 
@@ -228,8 +228,8 @@ class _Retry:
     ) -> None:
         """Take tables from a place to the one to be ``reached``; by default to the end."""
         end = Position.parse(reached) if reached else self._end.position
-        inflow = self._inflow(series, place)
-        splits = _splits(inflow, series, end)
+        cursor = self._cursor(series, place)
+        splits = cursor.upto(end)
         names = earlier_names(splits, {str(each.full_name) for each in map(self._state, keys)})
         changelog = {}
         for key in keys:
@@ -244,11 +244,11 @@ class _Retry:
             self._strangers(splits, names, keys) if place else frozenset(),
             reached,
             self._answers,
-            None if reached else self._known(inflow, splits),
+            None if reached else self._known(cursor, splits),
             self._parents(splits, names),
         )
-        begun = self._point(place) if place else inflow.begun
-        taken = Taken(series, splits, begun, inflow.seen)
+        begun = self._point(place) if place else cursor.begun
+        taken = Taken(series, splits, begun, cursor.seen)
         self.reports.append(self._batches.take_up({self._group.source: taken}, again))
         self.offers |= self._batches.offers
 
@@ -267,14 +267,14 @@ class _Retry:
             found |= parents(links.carried, names)
         return frozenset(map(TableName.parse, found))
 
-    def _known(self, inflow: Inflow, splits: Sequence[Split]) -> Catalogue | None:
+    def _known(self, cursor: SourceCursor, splits: Sequence[Split]) -> Catalogue | None:
         """The schema history at the start of the file up to which the lake has the source."""
         if not self._answers and not self._sources.given:
             return None  # nothing but what the lake has
         here = [split for split in splits if split.file == self._end.file]
         if here and here[0].start == len(MAGIC):
             return here[0].catalogue
-        return inflow.first_known if len({split.file for split in splits}) == 1 and here else None
+        return cursor.first_known if len({split.file for split in splits}) == 1 and here else None
 
     def _strangers(
         self, splits: Sequence[Split], names: set[str], keys: frozenset[str]
@@ -299,7 +299,7 @@ class _Retry:
         }
         return frozenset(there & names - known - made)
 
-    def _inflow(self, series: LogSeries, place: str) -> Inflow:
+    def _cursor(self, series: LogSeries, place: str) -> SourceCursor:
         """The log from a place on."""
         state: SourceState | None = None
         if place:
@@ -307,7 +307,7 @@ class _Retry:
         written = self._store.sources / f"{self._group.source}{SUFFIX}"
         begin = load(written) if state is None and written.exists() else None
         learned = [each.learned for each in self._answers.values() if each.learned is not None]
-        return Inflow(
+        return SourceCursor(
             series,
             state,
             self._sources.given,
@@ -322,9 +322,9 @@ class _Retry:
     def _log(self, place: str, *, needed: bool = True) -> Iterator[LogSeries]:
         """The source's log from a place on; an empty one where it is not ``needed`` and gone."""
         name, group = Position.parse(place).file if place else self._first, self._group
-        series = self._sources.series(self._store, group.source)
+        series = self._sources.series(group.source)
         found = None if series is None else _from(series, name)
-        logs = self._sources.server(self._store, group.source) if found is None else None
+        logs = self._sources.server(group.source) if found is None else None
         copy: ServerLogs | None = None
         try:
             if logs is not None:
@@ -342,17 +342,10 @@ class _Retry:
         """A server's log from a file on, received once more; None where it no longer has it."""
         shutil.rmtree(copy.folder, ignore_errors=True)
         try:
-            received = copy.receive(replace(self._end, file=name), self._progress)
+            received = copy.receive(Position(name, len(MAGIC)), self._progress)
         except LogPurged:
             return None
         return _from(LogSeries(self._group.source, received.files), name)
-
-
-def _splits(inflow: Inflow, series: LogSeries, end: Position) -> list[Split]:
-    """The splits of the log up to a place."""
-    inflow.look(series)
-    taken = inflow.take()
-    return up_to(taken.splits if taken is not None else (), end)
 
 
 def _from(series: LogSeries, name: str) -> LogSeries | None:

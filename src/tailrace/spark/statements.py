@@ -18,7 +18,7 @@ from tailrace.events.query import QueryEvent
 from tailrace.position import Position
 from tailrace.printable import one_line, printable
 from tailrace.spark.current.lineage import is_dropped
-from tailrace.spark.inflow import Inflow
+from tailrace.spark.input.cursor import SourceCursor
 from tailrace.storage import EventReader
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     from tailrace.columns import Split, TableChange
     from tailrace.schema.tables import TableState as GivenTable
+    from tailrace.spark.input.taken import Taken
     from tailrace.spark.manifest.manifest import SourceState
     from tailrace.spark.manifest.status import Status
-    from tailrace.spark.taken import Taken
     from tailrace.values.schema import TableDefinition
 
 _LONGEST: Final = 100
@@ -130,7 +130,7 @@ def planned(
 ) -> list[Split]:
     """The splits of what was taken, from where the lake is by now; some begin at ``cuts``."""
     begin = taken.begun.position if state is None and taken.begun is not None else None
-    inflow = Inflow(
+    cursor = SourceCursor(
         taken.series,
         state,
         given,
@@ -140,9 +140,8 @@ def planned(
         lowers_names=taken.splits[0].catalogue.lowers_names if taken.splits else None,
         cuts=tuple(cuts),
     )
-    inflow.look(taken.series, enough=sum(each.end - each.start for each in taken.splits))
-    found = inflow.take()
-    splits = up_to(found.splits if found is not None else (), taken.end)
+    size = sum(each.end - each.start for each in taken.splits)
+    splits = cursor.upto(taken.end, enough=size)
     if splits and taken.splits:
         last = taken.splits[-1]
         splits[-1] = replace(splits[-1], whole=last.whole, keys=last.keys)
@@ -154,14 +153,3 @@ def _left_out(split: Split, known: Iterable[Split]) -> tuple[tuple[int, int], ..
     ranges = {*split.left_out}
     ranges.update(*(each.left_out for each in known if each.file == split.file))
     return overlapping([*ranges], split.start, split.end)
-
-
-def up_to(splits: Sequence[Split], end: Position) -> list[Split]:
-    """The splits up to a place, and the changes by statements before it."""
-    found = []
-    for split in splits:
-        if Position(split.file, split.start) < end:
-            last = min(split.end, end.offset) if split.file == end.file else split.end
-            changes = tuple(each for each in split.changes if each.offset < last)
-            found.append(replace(split, end=last, changes=changes))
-    return found

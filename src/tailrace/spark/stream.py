@@ -12,17 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader
 
-from tailrace.errors import PipelineError, UsageError
-from tailrace.gtid import GtidState
-from tailrace.position import Position
+from tailrace.errors import PipelineError
 from tailrace.schema.user_schema import load
+from tailrace.spark.input.backlog import Backlog, Limits
+from tailrace.spark.input.growing_log import open_log
+from tailrace.spark.input.header_index import INNER_BYTES
+from tailrace.spark.input.identity import check_offset
+from tailrace.spark.input.offset import Offset
 from tailrace.spark.reading import SplitPartition, read_changes
-from tailrace.spark.stream_backlog import Backlog, Limits, check
-from tailrace.spark.stream_index import BEGIN, INNER_BYTES
-from tailrace.spark.stream_log import open_log
-from tailrace.spark.stream_offset import Offset
-from tailrace.transports import SeriesTransport
-from tailrace.transports.gtids import already_read, locate_gtids, read_after
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,8 +27,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.datasource import InputPartition
 
+    from tailrace.position import Position
     from tailrace.spark.datasource import Options
-    from tailrace.spark.stream_log import StreamLog
+    from tailrace.spark.input.growing_log import GrowingLog
     from tailrace.spark.stream_options import StreamOptions
 
 try:
@@ -77,7 +75,7 @@ class StreamReader(DataSourceStreamReader, *BASES):  # type: ignore[misc]
         self._stream = stream
         self._target = target
         self._since = since if stream.schema_change == "error" else None
-        self._log: StreamLog | None = None
+        self._log: GrowingLog | None = None
         self._backlog: Backlog | None = None
         self._first: Position | None = None
         self._place: Json | None = None
@@ -107,7 +105,7 @@ class StreamReader(DataSourceStreamReader, *BASES):  # type: ignore[misc]
         while True:
             was_full = log.is_full  # what is here by then is seen
             series = log.upto_now(position, limited=True) if fresh else log.look(position)
-            check(series, first)
+            check_offset(series, first)
             self._known.look(series, position, limits)
             end = self._known.cut(position, limits)
             if end != position or not log.is_full:
@@ -138,8 +136,8 @@ class StreamReader(DataSourceStreamReader, *BASES):  # type: ignore[misc]
             raise PipelineError(f"the checkpoint has a batch from {begin} back to {last.position}")
         series = self._opened.look(begin)
         if begin == first.position:
-            check(series, first)
-        check(series, last)
+            check_offset(series, first)
+        check_offset(series, last)
         self._known.reach(series, begin, last.position)
         splits = self._known.splits(series, begin, last.position, self._options.split_bytes)
         return [SplitPartition(split) for split in splits]
@@ -171,9 +169,7 @@ class StreamReader(DataSourceStreamReader, *BASES):  # type: ignore[misc]
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """What the log has by now is all that the query reads."""
-        series = self._opened.upto_now(None)
-        self._known.look(series, Position(series.files[0].name, BEGIN), Limits())
-        self._until = self._known.end
+        self._until = self._known.whole(self._opened.upto_now())
 
     def reportLatestOffset(self) -> Json | None:  # noqa: N802 - Spark's name
         """How far the log goes, for the query's progress."""
@@ -186,9 +182,16 @@ class StreamReader(DataSourceStreamReader, *BASES):  # type: ignore[misc]
     # --- the log ---------------------------------------------------------------------------------
 
     @property
-    def _opened(self) -> StreamLog:
+    def _opened(self) -> GrowingLog:
         if self._log is None:
-            self._log = open_log(self._options.path, self._options.keyring, self._stream)
+            asked = self._stream
+            self._log = open_log(
+                self._options.path,
+                self._options.keyring,
+                asked.start,
+                asked.spool,
+                asked.spool_limit,
+            )
         return self._log
 
     @property
@@ -212,37 +215,5 @@ class StreamReader(DataSourceStreamReader, *BASES):  # type: ignore[misc]
     def _begin(self) -> Position:
         """Where the options say that a query begins, found out once."""
         if self._first is None:
-            self._first = self._locate()
+            self._first = self._opened.begin(self._known)
         return self._first
-
-    def _locate(self) -> Position:
-        log = self._opened
-        start = log.start
-        if start is None or start == "oldest":
-            log.check_oldest()
-            return Position(log.look(None).files[0].name, BEGIN)
-        if start == "now":
-            return self._now(log)
-        series = log.upto_now(None)
-        if isinstance(start, Position):
-            self._known.check_start(series, start)
-            return start
-        log.check_oldest()
-        if not isinstance(start, GtidState):
-            return SeriesTransport(series).locate(start)
-        read = already_read(start)
-        place = locate_gtids(series.files, read)
-        if gaps := read_after(series.files, place, read):
-            raise UsageError(
-                f"option start: of these GTIDs, some stand after others that are not among them (at"
-                f" {gaps[0][0]}:{gaps[0][1]}, after {place}): a stream begins at one place"
-            )
-        return place
-
-    def _now(self, log: StreamLog) -> Position:
-        """The end of the last transaction that is complete and not in-doubt."""
-        series = log.upto_now(None)
-        first = Position(series.files[0].name, BEGIN)
-        self._known.look(series, first, Limits())
-        end = self._known.end
-        return first if end is None else end

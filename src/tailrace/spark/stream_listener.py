@@ -19,8 +19,8 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from tailrace.errors import PipelineError
 from tailrace.printable import printable, size
+from tailrace.spark.input.offset import Offset
 from tailrace.spark.report import SourceMoment
-from tailrace.spark.stream_offset import Offset
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -190,7 +190,7 @@ def _moment(name: str, offset: Offset, now: float) -> SourceMoment:
         name,
         str(offset.position),
         0 if behind is None else behind.bytes,
-        0.0 if behind is None else max(now - behind.second, 0.0),
+        0.0 if behind is None else max(now - (behind.since or 0), 0.0),
         offset.gtids,
     )
 

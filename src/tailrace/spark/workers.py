@@ -53,6 +53,11 @@ class Workers:
             self._thread = threading.Thread(target=self._start, name="start-spark", daemon=True)
             self._thread.start()
 
+    def start_for(self, size: int) -> None:
+        """Start Spark if it is to read ``size`` bytes."""
+        if not self.is_here(size):
+            self.start()
+
     def _start(self) -> None:
         try:
             self._starting.set_result(_session(self._spark))

@@ -123,6 +123,11 @@ class LogSeries:
     name: str
     files: tuple[LogFile, ...]
 
+    @property
+    def sizes(self) -> list[tuple[str, int]]:
+        """The names of the files and their bytes."""
+        return [(log.name, log.size) for log in self.files]
+
 
 def local_path(source: str | Path) -> Path:
     """The path that a source names: a path, or a ``file:`` URL.

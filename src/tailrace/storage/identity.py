@@ -1,4 +1,4 @@
-"""Whether a log in files is still the one that was read, for the mirror and the stream."""
+"""Whether a log is still the one that was read."""
 
 from __future__ import annotations
 
@@ -6,41 +6,55 @@ import hashlib
 from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
-from tailrace.constants import MAGIC
 from tailrace.errors import LogPurged, LogReset
-from tailrace.position import Position
+from tailrace.log_name import base_and_number
 from tailrace.storage.head import lasting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from tailrace.position import Position
     from tailrace.storage.file import LogFile, LogSeries
+    from tailrace.storage.streams.base import RandomInput
 
 _DIGESTED: Final = 4096
 
 
-def digests(log: LogFile, offset: int) -> tuple[str, str]:
-    """Digests of a log's first bytes, and of the last ones before ``offset``; of the plain log.
+def edges(
+    stream: RandomInput, offset: int, first: int = _DIGESTED, last: int = _DIGESTED
+) -> tuple[bytes, bytes]:
+    """A log's ``first`` bytes, and the ``last`` ones before an offset: what tells it from others.
 
     Raises StorageError where the log cannot be read up to there.
     """
-    count = min(_DIGESTED, offset)
+    begin = max(offset - last, 0)
+    return lasting(stream, 0, min(first, offset)), lasting(stream, begin, offset - begin)
+
+
+def digests(log: LogFile, offset: int) -> tuple[str, str]:
+    """The digests of a log's `edges`, as a lake and a checkpoint hold them."""
     with closing(log.open()) as file:
-        head, tail = lasting(file, 0, count), lasting(file, offset - count, count)
+        head, tail = edges(file, offset)
     return hashlib.sha256(head).hexdigest(), hashlib.sha256(tail).hexdigest()
+
+
+def was_purged(file: str, oldest: str) -> bool:
+    """Whether a file that is gone preceded the oldest one of its log that is present."""
+    (base, number), (other, first) = base_and_number(file), base_and_number(oldest)
+    return base == other and number is not None and first is not None and number < first
 
 
 def file_read(series: LogSeries, place: Position, remedy: str) -> LogFile:
     """The file in which reading ended, at ``place``; ``remedy`` says what to do without it.
 
-    Raises `LogPurged` if the missing file precedes the oldest one present, else `LogReset`.
+    Raises `LogPurged` if the file `was_purged`, else `LogReset`.
     """
     for log in series.files:
         if log.name == place.file:
             return log
     first, last = series.files[0].name, series.files[-1].name
     text = f"{series.name}: {place.file} is gone, which was read up to {place.offset}"
-    if place < Position(first, len(MAGIC)):
+    if was_purged(place.file, first):
         raise LogPurged(
             f"{text}; the logs begin with {first}, and what was written in between is missing:"
             f" {remedy}"
@@ -64,18 +78,22 @@ def check_read(
     are those of files before it, by name, as far as they are known.
     """
     log, known = file_read(series, place, remedy), sizes or {}
+    how = None
     for each in series.files:
         if each.size != known.get(each.name, each.size):
-            raise _other(each, f"it had {known[each.name]} bytes and has {each.size}", remedy)
+            how = f"{each.name} had {known[each.name]} bytes and has {each.size}"
     if log.size < place.offset:
-        raise _other(log, f"it was read up to {place.offset} and has {log.size} bytes", remedy)
-    if not is_same(log):
-        raise _other(log, f"its bytes up to {place.offset} are not those that were read", remedy)
+        how = f"it was read up to {place.offset} and has {log.size} bytes"
+    elif how is None and not is_same(log):
+        how = f"its bytes up to {place.offset} are not those that were read"
+    if how is not None:
+        raise other_log(log.path, how, remedy)
     return log
 
 
-def _other(log: LogFile, how: str, remedy: str) -> LogReset:
+def other_log(path: str, how: str, remedy: str) -> LogReset:
+    """The error for a file that has the name of one that was read, and is another."""
     return LogReset(
-        f"{log.path} is not the log that was read before: {how}; the logs were reset, cut by a"
-        f" crash, or are another server's: {remedy}"
+        f"{path} is not the log that was read before: {how}; the logs were reset, cut by a crash,"
+        f" or are another server's: {remedy}"
     )

@@ -7,19 +7,21 @@ import pyarrow as pa
 import pytest
 
 from tailrace.errors import PipelineError
+from tailrace.spark.input.offset import Offset
 from tailrace.spark.lake.delta import DeltaTables
 from tailrace.spark.lake.delta_log import write_version
 from tailrace.spark.lake.guarded import Guarded
 from tailrace.spark.lake.iceberg_tidy import NAME as LEFTOVERS
 from tailrace.spark.lake.iceberg_tidy import Left, Leftovers
 from tailrace.spark.lake.open import open_store
-from tailrace.spark.lake.steps import NAME, Step, read_steps, serialised, write_steps
-from tailrace.spark.manifest import json_file
+from tailrace.spark.lake.steps import NAME, Merge, Step, read_steps, write_steps
+from tailrace.spark.manifest import json_file, layout_3
+from tailrace.spark.manifest.document import load
 from tailrace.spark.manifest.json_file import check_size, parse, read_json
 from tailrace.spark.manifest.manifest import Manifest, SourceState
 from tailrace.spark.manifest.names import check_plain
 from tailrace.spark.manifest.on_disk import write_file
-from tailrace.spark.stream_offset import Offset
+from tests.spark.lake.journals import come_back
 from tests.spark.lake.making import batch
 
 
@@ -30,10 +32,14 @@ def test_many_values_are_rejected_before_they_are_made(tmp_path):
     with pytest.raises(ValueError, match="more values"):
         parse(content)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 150 << 10
-    for name, read in (("manifest.json", Manifest.read), ("steps.json", read_steps)):
-        (tmp_path / name).write_bytes(content)
+    folder = tmp_path / "000001"
+    folder.mkdir()
+    for name, read in (("manifest.json", layout_3.read), ("steps.json", read_steps)):
+        (folder / name).write_bytes(content)
         with pytest.raises(PipelineError, match="more values than any file of Tailrace's"):
-            read(tmp_path)
+            read(folder)
+    with pytest.raises(PipelineError, match="more values than any file of Tailrace's"):
+        load("x", content + b"\n")
 
 
 def test_what_counts(monkeypatch):
@@ -77,10 +83,19 @@ def test_files_follow_no_link(tmp_path):
     """Neither the file nor the draft of it that a writer makes first."""
     mine = tmp_path / "mine"
     mine.write_text("mine")
-    for name in (NAME, "a.jsonl", "a.jsonl.tmp", f"{LEFTOVERS}.tmp", "_delta_log/.tailrace.tmp"):
+    for name in (
+        NAME,
+        "a.jsonl",
+        "a.jsonl.tmp",
+        f"{LEFTOVERS}.tmp",
+        "_delta_log/.00000000000000000000.json.tmp",
+    ):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).symlink_to(mine)
-    step = Step("shop.orders", serialised(pa.schema([("a", pa.int64())])))
+    columns = pa.schema([("a", pa.int64())])
+    step = Step(
+        "shop.orders", ("a",), "", (Merge("b", ("c", "d")),), "7", {}, ("e",), columns, {"f": "g"}
+    )
     write_steps(tmp_path, [step])
     assert read_steps(tmp_path) == [step]
     write_file(tmp_path / "a.jsonl", ["one\n", "two\n"])
@@ -105,7 +120,7 @@ def test_a_table_that_cannot_be_written(tmp_path):
     """That is no damage, so nothing of it is said."""
     (tmp_path / "shop.orders").mkdir()
     (tmp_path / "shop.orders" / "_delta_log").touch()
-    step = Step("shop.orders", serialised(pa.schema([("a", pa.int64())])))
+    step = Step("shop.orders", schema=pa.schema([("a", pa.int64())]))
     with pytest.raises(PipelineError, match=r"shop\.orders in .* cannot be written: ") as caught:
         Guarded(DeltaTables(tmp_path)).commit(step, 1)
     assert "altered" not in str(caught.value)
@@ -120,6 +135,4 @@ def test_names_of_files_are_plain():
 
 def test_a_log_that_was_read_may_have_any_name(tmp_path):
     state = SourceState(" a..b\\c.000001", 500, {" ..000001": 9}, "h", "t", {"version": 1})
-    manifest = Manifest(1, sources={"mysql": state})
-    manifest.write(tmp_path)
-    assert Manifest.read(tmp_path) == manifest
+    assert come_back(tmp_path, Manifest(1, sources={"mysql": state})).sources == {"mysql": state}

@@ -13,6 +13,7 @@ from tailrace.spark.lake.delta import DeltaTables
 from tailrace.spark.lake.iceberg import IcebergTables
 from tailrace.spark.lake.open import open_store
 from tailrace.spark.lake.table_store import TableStore
+from tailrace.spark.manifest import journal
 from tests.spark.history.landing import READERS
 from tests.spark.lake import patching
 from tests.spark.lake.making import batch, begun
@@ -98,12 +99,15 @@ def kills(lake, name, make=batch, stride=1):
     yield done + 1
 
 
-def test_killed_at_each_step(tmp_path, name):
-    """Processes that are killed: `tools.campaign.mirrored`."""
+def test_killed_at_each_step(tmp_path, name, monkeypatch):
+    """Processes that are killed: `tools.campaign.mirrored`. Checkpoints are written often here."""
+    monkeypatch.setattr(journal, "_MOST", 3)
     lake = begun(tmp_path, name)
     for now in kills(lake, name):
+        names = [each.name for each in (lake / "_tailrace" / "journal").iterdir()]
+        assert len(names) < 12
         left = {each.name for each in (lake / "_tailrace").iterdir()}
-        assert left <= {"batches", "lock", "now", "staging", "sources"}
+        assert left <= {"journal", "lock", "staging", "sources"}
         log, rows = seen(lake, name)
         assert log == list(range(1, 10 * now + 1))
         assert rows == expected(range(10 * now))

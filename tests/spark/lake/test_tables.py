@@ -200,7 +200,7 @@ def test_what_does_not_fit_together_is_not_committed(lake, name):
         asides.fail_state("shop.orders", state, Failure("so", ("shop.gone",)), all=False)
         wrong = batch(store, 1)
         wrong = made(wrong.files, {}, 200, asides=asides)
-        said = r"manifest\.json: .* table 'shop\.orders': a table is 'shop\.gone'; .* report it"
+        said = r"000002\.jsonl: .* table 'shop\.orders': a table is 'shop\.gone'; .* report it"
         with pytest.raises(PipelineError, match=said):
             store.commit(wrong)
     assert both(lake, name) == before

@@ -1,6 +1,5 @@
 """Tables and lakes with names that file systems, URLs and catalogues have trouble with."""
 
-import json
 import unicodedata
 from pathlib import Path
 
@@ -8,8 +7,7 @@ import pyarrow as pa
 import pytest
 
 import tailrace
-from tailrace.errors import PipelineError, UsageError
-from tailrace.schema.table import Table
+from tailrace.errors import UsageError
 from tailrace.search import Index, index
 from tailrace.spark import mirror
 from tailrace.spark.jars import settings
@@ -19,6 +17,7 @@ from tailrace.spark.verify import verify
 from tailrace.table_name import TableName
 from tests.spark.following import url_of
 from tests.spark.history.landing import FORMATS, READERS
+from tests.spark.lake.journals import saved
 from tests.spark.replay import SHOP
 
 CJK = "表" * 45
@@ -92,7 +91,7 @@ def check_lake(spark, lake, kind):
     folded = {unicodedata.normalize("NFKC", name).casefold() for name in folders}
     assert len(folded) == len(folders)
     assert max(len(name.encode()) for name in folders) <= 240
-    told = json.loads((lake / "_tailrace" / "now" / "manifest.json").read_text())["tables"]
+    told = saved(lake)[2]
     assert {(each["database"], each["table"]) for each in told.values()} == {
         (database, table) for database in DATABASES for table in TABLES
     }
@@ -167,48 +166,3 @@ def test_names_that_are_one_when_they_are_joined_by_a_dot(fresh_server, tmp_path
 def source_rows(source, name):
     tables = source.query("SELECT table_schema, table_name FROM information_schema.tables")
     return source.query(f"SELECT * FROM {quoted(*name)}") if tuple(name) in tables else []
-
-
-def old_keys(lake):
-    """Give a lake the keys of earlier releases, which joined any two names by a dot."""
-    path = lake / "_tailrace" / "now" / "manifest.json"
-    saved = json.loads(path.read_text())
-    saved["tables"] = {
-        f"{each['database']}.{each['table']}": each for each in saved["tables"].values()
-    }
-    path.write_text(json.dumps(saved))
-
-
-def write(log, number, *names):
-    """A row of each table; the first also creates it."""
-    for name in names:
-        sql = f"CREATE TABLE {quoted(*name)} (id INT PRIMARY KEY)"
-        table = Table.parse(sql, flavour="mysql")
-        if number == 1:
-            with log.transaction() as transaction:
-                transaction.query(sql, "co")
-        with log.transaction() as transaction:
-            transaction.insert(table, [(number,)])
-
-
-def test_a_lake_whose_keys_were_joined_by_a_dot(tmp_path):
-    names, lake = (("co", "x y"), ("co", "z")), tmp_path / "lake"
-    (tmp_path / "logs").mkdir()
-    with tailrace.create(tmp_path / "logs", flavour="mysql", server_id=1) as log:
-        write(log, 1, *names)
-        mirror(tmp_path / "logs", lake)
-        old_keys(lake)
-        write(log, 2, *names)
-    report = mirror(tmp_path / "logs", lake)
-    assert {each.name: each.rows for each in report.tables} == {"`co`.`x y`": 2, "co.z": 2}
-
-
-def test_a_lake_in_which_two_tables_may_be_one(tmp_path):
-    lake = tmp_path / "lake"
-    (tmp_path / "logs").mkdir()
-    with tailrace.create(tmp_path / "logs", flavour="mysql", server_id=1) as log:
-        write(log, 1, ("co", "x.y"))
-    mirror(tmp_path / "logs", lake)
-    old_keys(lake)
-    with pytest.raises(PipelineError, match="may be two tables in it: create a new lake"):
-        mirror(tmp_path / "logs", lake)

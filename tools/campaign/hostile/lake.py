@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.errors import TailraceError
+from tailrace.spark.input.offset import Offset
+from tailrace.spark.input.saved_index import SavedIndices
 from tailrace.spark.lake.reading import LakeView
+from tailrace.spark.manifest.document import dump
 from tailrace.spark.options import FORMATS, KEEP
-from tailrace.spark.stream_offset import Offset
-from tailrace.spark.stream_saved import SavedIndices
 from tailrace.storage import find
 from tools.campaign.hostile.scenario import Scenario, flipped, outside
 from tools.campaign.mirrored_here import mirrored
@@ -43,9 +44,9 @@ _SECONDS: Final = 60
 # --- a lake, and what is done with it ------------------------------------------------------------
 
 
-def _lake(folder: Path, kind: str) -> Path:
+def _lake(folder: Path, kind: str, layout: int = 4) -> Path:
     """A lake, by a path that is good in every folder, and logs next to it."""
-    with tarfile.open(_GOLDEN / f"layout-3.{kind}.tar.xz") as packed:
+    with tarfile.open(_GOLDEN / f"layout-{layout}.{kind}.tar.xz") as packed:
         packed.extraction_filter = getattr(tarfile, "data_filter", None)  # from Python 3.11.4 on
         packed.extractall(folder)
     logs = folder / "logs" / "mariadb"
@@ -81,7 +82,13 @@ def _mirror(lake: Path, kind: str) -> None:
 
 
 def _manifest(lake: Path) -> Path:
+    """What a lake of layout 3 has its state in."""
     return lake / "_tailrace" / "now" / "manifest.json"
+
+
+def _documents(lake: Path) -> list[Path]:
+    """What a lake has its state in."""
+    return sorted((lake / "_tailrace" / "journal").iterdir())
 
 
 # --- what is mutated -----------------------------------------------------------------------------
@@ -135,7 +142,7 @@ def _unaltered(folder: Path, kind: str) -> None:
 
 def _mutated(folder: Path, kind: str, seed: str) -> None:
     rng = random.Random(seed)
-    lake = _lake(folder, kind)
+    lake = _lake(folder, kind, 3)
     if rng.random() < 0.7:
         content = json.loads(_manifest(lake).read_text())
         _manifest(lake).write_text(json.dumps(_altered(content, rng)))
@@ -144,14 +151,30 @@ def _mutated(folder: Path, kind: str, seed: str) -> None:
     _use(lake, kind)
 
 
+def _mutated_document(folder: Path, kind: str, seed: str) -> None:
+    """The lake's part of a document, or a table's, with which the rest fits together."""
+    rng = random.Random(seed)
+    lake = _lake(folder, kind)
+    path = rng.choice(_documents(lake))
+    data = path.read_bytes()
+    if rng.random() < 0.3:
+        path.write_bytes(flipped(data, rng))
+    else:
+        first, *lines = map(json.loads, data.splitlines())
+        tables = dict(zip((key for key in first.pop("tables")), lines, strict=True))
+        whole = {"lake": first, "tables": tables}
+        if isinstance(made := _altered(whole, rng), dict):
+            whole |= {name: each for name, each in made.items() if isinstance(each, dict)}
+        path.write_bytes(dump(str(path), whole["lake"], whole["tables"]))
+    _use(lake, kind)
+
+
 def _mutated_file(folder: Path, kind: str, seed: str) -> None:
     """Any small file of the lake, whoever reads it: logs of Delta, metadata of Iceberg, steps."""
     rng = random.Random(seed)
     lake = _lake(folder, kind)
     if kind != "parquet" and rng.random() < 0.3:
-        now = lake / "_tailrace" / "now"
-        now.unlink()  # then its last batch is to be finished
-        now.symlink_to("batches/000001")
+        _documents(lake)[-2].unlink()  # then its last batch is to be finished
     files = [
         each
         for each in sorted(lake.rglob("*"))
@@ -192,15 +215,16 @@ _LINKS: Final = {
     "parquet": (
         *("_tailrace", "_tailrace/now", "_tailrace/versions", "_tailrace/staging"),
         *("_tailrace/sources", "_tailrace/lock", "{now}", "{now}/warehouse.stock"),
-        *("_tailrace/versions/000003", "{now}/manifest.json.tmp"),
+        *("_tailrace/versions/000003", "_tailrace/journal", "_tailrace/journal/000002.jsonl"),
+        *("_tailrace/journal/000003.jsonl", "_tailrace/journal/.000003.jsonl.tmp"),
     ),
     "delta": (
-        *("_tailrace/batches", "warehouse.stock", "warehouse.stock/_delta_log"),
-        *("warehouse.stock_history", "_tailrace/making.tmp", "_tailrace/batches/000003.tmp"),
-        *("warehouse.stock/_delta_log/.tailrace.tmp",),
+        *("_tailrace/journal", "warehouse.stock", "warehouse.stock/_delta_log"),
+        *("warehouse.stock_history", "_tailrace/making.tmp"),
+        *("warehouse.stock/_delta_log/.00000000000000000002.json.tmp",),
     ),
     "iceberg": (
-        *("_tailrace/batches", "warehouse.stock", "warehouse.stock/data"),
+        *("_tailrace/journal", "warehouse.stock", "warehouse.stock/data"),
         *("warehouse.stock/metadata", "catalog.db", "warehouse.stock/_leftovers.jsonl"),
     ),
 }
@@ -217,9 +241,9 @@ def _to_remove(folder: Path, kind: str) -> None:
 
 
 def _endless(folder: Path, kind: str, target: str) -> None:
-    """The manifest is a device, or a pipe that nobody writes to."""
+    """A document is a device, or a pipe that nobody writes to."""
     lake = _lake(folder, kind)
-    path = _manifest(lake).resolve()
+    path = _documents(lake)[-1]
     path.unlink()
     if target:
         path.symlink_to(target)
@@ -276,12 +300,13 @@ def scenarios(size: str, seed: int) -> Iterator[Scenario]:
         for number in range(_COUNTS[size]):
             drawn = f"{seed}-{kind}-{number}"
             yield of(f"{kind} manifest {number}", part(_mutated, kind=kind, seed=drawn))
+            yield of(f"{kind} document {number}", part(_mutated_document, kind=kind, seed=drawn))
             if kind != "parquet":
                 yield of(f"{kind} file {number}", part(_mutated_file, kind=kind, seed=drawn))
     for kind in ("delta", "iceberg"):
         yield of(f"{kind} files to remove", part(_to_remove, kind=kind))
     for name, target in (("zeros", "/dev/zero"), ("pipe", "")):
-        yield of(f"manifest of {name}", part(_endless, kind="parquet", target=target))
+        yield of(f"document of {name}", part(_endless, kind="parquet", target=target))
     yield of("catalogue", _catalogue)
     for number in range(_COUNTS[size] * 2):
         yield of(f"index {number}", part(_index, seed=f"{seed}-{number}"))

@@ -44,7 +44,8 @@ from tailrace.replication.source.blocks import BlockCache
 from tailrace.storage import find
 from tailrace.storage.files import successor
 from tailrace.storage.growth import Readers, growing_at, place_of, tell_growth_to
-from tailrace.storage.head import FileHead, lasting
+from tailrace.storage.head import FileHead
+from tailrace.storage.identity import edges
 from tailrace.storage.search import gtid_events
 from tailrace.storage.streams.base import read_exactly
 from tailrace.transaction import Boundary, BoundaryParser
@@ -104,8 +105,7 @@ class ServedFile:
     replaced: bool = False
     _place: str = ""
     _growing: GrowingFile | None = None
-    _first: bytes = b""
-    _last: tuple[int, bytes] = (0, b"")
+    _seen: tuple[int, tuple[bytes, bytes]] = (0, (b"", b""))
     _size: int = 0
     _walked: int = 0
     _stream: InputFile | None = field(default=None, repr=False)
@@ -142,12 +142,11 @@ class ServedFile:
         if self.head is not None and size != self._size and size >= self.end:
             self._grow(stream, size, self.head)
             self._size = size
-            if len(self._first) < _FIRST:
-                self._first = lasting(stream, 0, min(self.end, _FIRST))
             if self.end != before:
-                at = max(self.end - _LAST, 0)
-                self._last = at, lasting(stream, at, self.end - at)
-            if self.end == size and len(self._first) == _FIRST:
+                _, (head, _) = self._seen  # which is read once: the file may be compressed
+                new = edges(stream, self.end, _FIRST if len(head) < _FIRST else 0, _LAST)
+                self._seen = self.end, (new[0] or head, new[1])
+            if self.end == size >= _FIRST:
                 self._growing = growing
         if closed and growing is None:
             self.final = True
@@ -177,10 +176,8 @@ class ServedFile:
         stream = self.log.open()
         try:
             long = self.final or stream.size() >= self.end
-            same = long and all(
-                lasting(stream, at, len(seen)) == seen
-                for at, seen in ((0, self._first), self._last)
-            )
+            at, seen = self._seen
+            same = long and edges(stream, at, _FIRST, _LAST) == seen
             if same and not self.final:  # a longer copy may have been put in its place
                 self._stream, stream = stream, self._stream or stream
         finally:

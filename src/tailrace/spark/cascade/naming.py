@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from tailrace.live.url import Source
     from tailrace.schema.foreign_keys import ForeignKey
-    from tailrace.spark.inflow import Inflow
+    from tailrace.spark.input.cursor import SourceCursor
     from tailrace.spark.options import Options
 
 CHANGED_BELOW: Final = "foreign keys change its rows, and the log has nothing of it"
@@ -59,22 +59,22 @@ class Cascades:
         self.known: dict[str, tuple[str, ...]] = {}
         """The keys of each such table, as SQL, by the table's name in the lake."""
 
-    def look(self, inflows: Iterable[Inflow]) -> None:
+    def look(self, cursors: Iterable[SourceCursor]) -> None:
         """Look at what is known by now, and tell what is new."""
         before = set(self.known)
         for name, due in list(self._unasked.items()):
             if due <= time.monotonic():
                 self._ask(name)
-        for inflow in inflows:
-            if self._logs.get(inflow.name, logs_cascades(inflow.server_version)):
+        for cursor in cursors:
+            if self._logs.get(cursor.name, logs_cascades(cursor.server_version)):
                 continue
             if self._applies:
-                self._look_for_rest(inflow)
+                self._look_for_rest(cursor)
             else:
-                for state in inflow.catalogue.states():
+                for state in cursor.catalogue.states():
                     definition = state.definition
                     self._add(
-                        inflow.name, definition.database, definition.table, state.foreign_keys
+                        cursor.name, definition.database, definition.table, state.foreign_keys
                     )
         if new := sorted(set(self.known) - before):
             more = f" and {len(new) - _MOST_NAMES} more" if len(new) > _MOST_NAMES else ""
@@ -115,9 +115,9 @@ class Cascades:
         if said and self._options.tables(database, table):
             self.known[self._key(source, str(TableName(database, table)))] = said
 
-    def _look_for_rest(self, inflow: Inflow) -> None:
+    def _look_for_rest(self, cursor: SourceCursor) -> None:
         """The keys of a source that the mirror cannot carry out."""
-        catalogue = inflow.catalogue
+        catalogue = cursor.catalogue
         links = links_of(
             catalogue.cascading(),
             lambda name: self._options.tables(*TableName.parse(name)),
@@ -126,13 +126,13 @@ class Cascades:
         found = dict(links.left)
         told = catalogue.contents().tables
         names = {(each.definition.database, each.definition.table) for each in told}
-        for (database, table), keys in self._there.get(inflow.name, {}).items():
+        for (database, table), keys in self._there.get(cursor.name, {}).items():
             if (database, table) not in names and self._options.tables(database, table):
                 name = str(TableName(database, table))
                 why = f"the log that is read does not have the CREATE TABLE of {name}"
                 found[name] = tuple(f"{key}: {why}" for key in keys)
         for name, texts in found.items():
-            self.known[self._key(inflow.name, name)] = texts
+            self.known[self._key(cursor.name, name)] = texts
 
     def _key(self, source: str, name: str) -> str:
         return f"{source}/{name}" if self._options.shards else name

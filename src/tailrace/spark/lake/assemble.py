@@ -121,7 +121,7 @@ class _Table:
         if "changelog" in made.keep:
             state = _changelog(lake, state, self.known, fresh, place, shapes, shards=made.shards)
         if "current" in made.keep:
-            current = _current(made.built.get(name), lake.manifest.version + 1, place)
+            current = _current(made.built.get(name), lake.manifest.next, place)
             state = replace(state, current=current, dropped=current is None)
         if made.asides_of(lake.manifest).stands(name, "history"):
             self._keep(place, ("history",))
@@ -175,7 +175,7 @@ def next_manifest(
         tables[key] = tables[key].with_status(INCOMPLETE, made.incomplete[key])
     sources = {**before.sources, **made.sources}
     return Manifest(
-        before.version + 1,
+        before.next,
         made.tables.only,
         made.keep,
         sources,
@@ -273,7 +273,7 @@ def _changelog(
     shards: bool,
 ) -> TableState:
     """Add the changelog's files, those before and the new ones."""
-    version = lake.manifest.version + 1
+    version = lake.manifest.next
     files = list(known.changelog) if known is not None else []
     folder = lake.folder(state.folder) / "changelog"
     before = shape = shapes.of(state, "changelog")
@@ -356,7 +356,7 @@ def _history(
     """Add a history's files: open ones as a current state's, closed ones as a changelog's."""
     if built is None:
         return replace(state, history=None)
-    version = lake.manifest.version + 1
+    version = lake.manifest.next
     folder = lake.folder(state.folder) / "history"
     shape, closed_names, open_names = shaped(shapes.of(state, "history"), built)
 

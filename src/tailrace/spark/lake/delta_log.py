@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-from tailrace.spark.manifest.on_disk import to_disk, write_new_file
+from tailrace.spark.manifest.on_disk import put_new_file
 from tailrace.spark.types import DELTA, json_type
 
 if TYPE_CHECKING:
@@ -142,20 +142,14 @@ def commit_info(operation: str, **properties: Any) -> dict[str, Any]:
 def write_version(table: Path, version: int, actions: Iterable[dict[str, Any]]) -> bool:
     """Make actions a version of the table; False where someone else made that version.
 
-    The file is whole and on disk before it gets its name, by a hard link, which fails where the
-    name is taken. Raises OSError.
+    Raises OSError.
     """
     log = table / LOG
     log.mkdir(parents=True, exist_ok=True)
-    temporary = log / ".tailrace.tmp"  # it may be a version's other name, of a process that died
-    write_new_file(temporary, (f"{json.dumps(action)}\n" for action in actions))
     try:
-        (log / f"{version:020}.json").hardlink_to(temporary)
+        put_new_file(log / f"{version:020}.json", (f"{json.dumps(each)}\n" for each in actions))
     except FileExistsError:
         return False
-    finally:
-        temporary.unlink()
-    to_disk([log])
     return True
 
 

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Final, Self
 
 from tailrace.closing import Closing
 from tailrace.errors import PipelineError
+from tailrace.spark.manifest import layout_3
+from tailrace.spark.manifest.journal import FOLDER, Journal
 from tailrace.spark.manifest.manifest import Manifest
-from tailrace.spark.manifest.on_disk import to_disk
+from tailrace.spark.manifest.on_disk import LocalObjects
 from tailrace.spark.manifest.paths import committed, within
 from tailrace.storage.local import missing_folders
 from tailrace.values.surrogates import has_surrogates
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 INNER: Final = "_tailrace"
-_INNER: Final = ("versions", "batches", "rest", "staging", "sources")
+_INNER: Final = (FOLDER, "versions", "batches", "rest", "staging", "sources")
 _LOCK: Final = "lock"
 AGAIN: Final = ".again"
 """After a server's name: the folder into which a run receives its log once more, for itself."""
@@ -41,6 +43,7 @@ class LakeFolder(Closing):
         self._inner = path / INNER
         self._made = made if path.exists() else missing_folders(path)
         self._lock: int | None = None
+        self._journal = Journal(LocalObjects(self._inner))
         self.manifest = Manifest()
 
     def __enter__(self) -> Self:
@@ -151,23 +154,26 @@ class LakeFolder(Closing):
             os.close(self._lock)
             self._lock = None
 
-    def _show(self, folder: Path) -> None:
-        """Let ``now`` point to another folder of the inner one, in one step."""
-        link = self._inner / f"now.{os.getpid()}"
-        link.unlink(missing_ok=True)
-        link.symlink_to(folder.relative_to(self._inner))
-        link.replace(self._inner / "now")
-        to_disk([self._inner])
+    def _read(self) -> None:
+        """Read the state of the last batch that is done."""
+        if not self._journal.read() and (self._inner / "now").is_symlink():
+            self._journal.begin(layout_3.read(committed(self._inner)))
+        self.manifest = self._journal.manifest
 
-    def _now(self) -> Manifest:
-        """The committed manifest; an empty one of a new lake."""
-        if not (self._inner / "now").is_symlink():
-            return Manifest()
-        folder = committed(self._inner)
-        manifest = Manifest.read(folder)
-        if manifest.version != int(folder.name):
-            raise PipelineError(f"{folder} has the manifest of version {manifest.version}")
-        return manifest
+
+def read_committed(path: Path) -> Manifest:
+    """What is committed to a lake, which may be written to; an empty manifest before the first
+    batch. Raises `PipelineError`, OSError, also where what is read was removed meanwhile.
+    """
+    inner, shown = path / INNER, None
+    if (inner / "now").is_symlink():
+        shown = committed(inner)
+    is_version = shown is not None and shown.parent.name == "versions"
+    journal = Journal(LocalObjects(within(path, inner)))
+    within(inner, inner / FOLDER)
+    if not journal.read(int(shown.name) if shown is not None and is_version else None):
+        return Manifest() if shown is None else layout_3.read(shown)
+    return journal.manifest
 
 
 def failed(path: Path, error: OSError) -> PipelineError:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from uuid import UUID
 
+    import pyarrow as pa
     from pyiceberg.io import FileIO
     from pyiceberg.manifest import DataFile
     from pyiceberg.schema import Schema
@@ -66,12 +67,12 @@ class Memory:
         self._deletes = Deletes()
         self._state: State | None = None
         self._files: DataFiles | None = None
-        self._fits: tuple[UUID, int, str | None, str] | None = None
+        self._fits: tuple[UUID, int, str | None, pa.Schema] | None = None
 
     def schema(self, metadata: TableMetadata, step: Step) -> tuple[Schema, list[TableUpdate]]:
         """The schema of the table after a step, and what gives it that (`schema_updates`)."""
         named = metadata.properties.get(MAPPING)
-        now = (metadata.table_uuid, metadata.current_schema_id, named, step.columns)
+        now = (metadata.table_uuid, metadata.current_schema_id, named, step.schema)
         if self._fits == now:
             return metadata.schema(), []
         schema, updates = schema_updates(metadata, step.schema)

@@ -11,6 +11,7 @@ from tailrace.spark.lake.folder import INNER
 from tailrace.spark.lake.parquet_store import ParquetStore
 from tailrace.spark.lake.reading import folder_of
 from tailrace.spark.lake.table_store import TableStore
+from tailrace.spark.manifest.journal import FOLDER
 from tailrace.spark.manifest.paths import OWN_CATALOG, lake_path
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def format_of(into: str | Path) -> str | None:
     inner = path / INNER
     if _filled(inner / "versions"):
         return "parquet"
-    if not _filled(inner / "batches"):
+    if not (_filled(inner / FOLDER) or _filled(inner / "batches")):
         return None
     own = (path / OWN_CATALOG).exists()
     return "iceberg" if own or path != lake_path(into) else "delta"

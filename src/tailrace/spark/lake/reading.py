@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -11,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tailrace.errors import PipelineError
-from tailrace.spark.lake.folder import INNER
+from tailrace.spark.lake.folder import INNER, read_committed
 from tailrace.spark.lake.guarded import Guarded
-from tailrace.spark.manifest.manifest import Manifest
-from tailrace.spark.manifest.paths import committed, data_file, lake_path, within
+from tailrace.spark.manifest.journal import FOLDER
+from tailrace.spark.manifest.paths import data_file, lake_path, within
 from tailrace.spark.parquet.deleted import NO_ROWS, without
 from tailrace.spark.parquet.footer import row_groups
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from tailrace.spark.lake.steps import Content, Tables
-    from tailrace.spark.manifest.manifest import TableState
+    from tailrace.spark.manifest.manifest import Manifest, TableState
     from tailrace.spark.parquet.deleted import DeletedRows
 
 _TRIES: Final = 20
@@ -67,25 +68,16 @@ class LakeView:
     @staticmethod
     def is_there(lake: str | Path) -> bool:
         """Whether anything was committed to the lake yet."""
-        return (folder_of(lake) / INNER / "now").is_symlink()
+        return bool(_committed(lake, folder_of(lake)).version)
 
     @classmethod
     def open(cls, lake: str | Path) -> LakeView:
         """The version that is committed now; no lock is taken. Raises `PipelineError`."""
         path = folder_of(lake)
-        for tried in range(_TRIES):
-            try:
-                here = None
-                here = committed(path / INNER).resolve()
-                return cls(str(lake), path, Manifest.read(here))
-            except FileNotFoundError:
-                raise PipelineError(f"{lake} is no lake that tailrace mirror has written") from None
-            except OSError as error:
-                raise PipelineError(f"the lake {lake} cannot be read: {error}") from error
-            except PipelineError:  # another version took its place meanwhile, and it was removed
-                if tried == _TRIES - 1 or _leads_to(path, here):
-                    raise
-        raise AssertionError
+        manifest = _committed(lake, path)
+        if not manifest.version:
+            raise PipelineError(f"{lake} is no lake that tailrace mirror has written")
+        return cls(str(lake), path, manifest)
 
     def current(self, table: TableState) -> list[LakeFile]:
         """The files of a table's current state, as its format's own readers find them.
@@ -149,12 +141,29 @@ def _files(folder: Path, now: Content) -> dict[str, LakeFile]:
     }
 
 
-def _leads_to(path: Path, here: Path | None) -> bool:
-    """Whether the lake's version is this one still, and is there."""
-    try:
-        return here is None or (here.is_dir() and committed(path / INNER).resolve() == here)
-    except OSError:
-        return False
+def _committed(lake: str | Path, path: Path) -> Manifest:
+    """What is committed to a lake, read again where it was replaced meanwhile."""
+    for left in reversed(range(_TRIES)):
+        seen = _stamp(path / INNER)
+        try:
+            return read_committed(path)
+        except (PipelineError, OSError) as error:
+            if left and seen != _stamp(path / INNER):
+                continue
+            if isinstance(error, OSError):
+                raise PipelineError(f"the lake {lake} cannot be read: {error}") from error
+            raise
+    raise AssertionError
+
+
+def _stamp(inner: Path) -> tuple[str, frozenset[str]]:
+    """What is not the same once another batch is committed."""
+    shown, names = "", frozenset[str]()
+    with suppress(OSError):
+        names = frozenset(each.name for each in (inner / FOLDER).iterdir())
+    with suppress(OSError):
+        shown = str((inner / "now").readlink())
+    return shown, names
 
 
 def folder_of(lake: str | Path) -> Path:

@@ -25,7 +25,7 @@ from tailrace.spark.current.keys import buckets
 from tailrace.spark.current.rows import RAW, ROW_GROUP
 from tailrace.spark.failure import Failure, attempt, failure
 from tailrace.spark.history.jobs import HISTORY_FIELDS
-from tailrace.spark.lake.steps import Step, serialised
+from tailrace.spark.lake.steps import Step
 from tailrace.spark.lake.table_batch import STATE_FIELDS, Move, state_schema
 from tailrace.spark.manifest.manifest import DataFile, History
 from tailrace.spark.manifest.paths import data_file
@@ -141,7 +141,7 @@ def reclaim(
     states = dict(before.tables)
     steps: list[Step] = []
     moves: list[Move] = []
-    version = before.version + 1
+    version = before.next
     for number, part in enumerate(found):
         folder = staging / "reclaim" / str(number)
         folder.mkdir(parents=True)
@@ -173,9 +173,7 @@ def reclaim(
                 else:
                     placed.append(replace(file, name=target))
             states[key] = _with(states[key], part.part, tuple(placed), closed)
-        schema = state_schema(part.states, part.part, before.shards)
-        base = marks.get(part.table)
-        steps.append(Step(part.table, serialised(schema), tuple(adds), (), "", base=base))
+        steps.append(Step(part.table, tuple(adds), "", base=marks.get(part.table)))
     _check_failed(before, failed)
     if not steps:
         return None

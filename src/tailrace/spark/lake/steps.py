@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 import json
-from dataclasses import asdict, dataclass, field, replace
-from functools import partial
+from base64 import b64decode, b64encode
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
@@ -14,13 +13,12 @@ import pyarrow as pa
 from tailrace.spark.lake import vectors
 from tailrace.spark.manifest import layout_3
 from tailrace.spark.manifest.damage import reading_file
-from tailrace.spark.manifest.json_file import read_json, read_layout
-from tailrace.spark.manifest.manifest import NAME as MANIFEST
+from tailrace.spark.manifest.json_file import read_json, with_layout
 from tailrace.spark.manifest.names import check_plain
 from tailrace.spark.manifest.on_disk import write_file
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from tailrace.spark.parquet.deleted import DeletedRows, Rows
@@ -43,30 +41,32 @@ class Merge:
 
 @dataclass(frozen=True)
 class Step:
-    """One table's part of a batch: its columns from now on, and the names of files that come.
+    """One table's part of a batch: the names of files that come, and which of the others go.
 
-    Of the other files those whose names begin with ``goes`` go, but for those that ``stays`` names;
-    where ``goes`` is None, all stay. ``columns`` is a schema, serialised. ``deletes`` has rows to
-    delete, by file, in addition to those that were deleted at ``base``: this is the table's mark
-    (`Content`) for which the step was planned, where no commit of others may come between.
-    ``properties`` are those of the commit; of these the table keeps `MARK`, which an empty text
-    removes.
+    Those go whose names begin with ``goes``, but for those that ``stays`` names; where ``goes`` is
+    None, all stay. ``deletes`` has rows to delete, by file, in addition to those that were deleted
+    at ``base``: this is the table's mark (`Content`) for which the step was planned, where no
+    commit of others may come between.
+
+    The other members are those that the batch's manifest has too, and are taken from there when the
+    step is done (`completed`): ``schema``, the table's columns from now on; ``stays``;
+    ``properties`` of the commit, of which the table keeps `MARK`, which an empty text removes.
     """
 
     table: str
-    columns: str
     adds: tuple[str, ...] = ()
-    stays: tuple[str, ...] = ()
     goes: str | None = None
-    properties: dict[str, str] = field(default_factory=dict)
-    deletes: Mapping[str, Rows] = field(default_factory=dict)
     merges: tuple[Merge, ...] = ()
     base: str | None = None
+    deletes: Mapping[str, Rows] = field(default_factory=dict)
+    stays: tuple[str, ...] = ()
+    schema: pa.Schema = field(default_factory=lambda: pa.schema([]))
+    properties: dict[str, str] = field(default_factory=dict)
 
     @property
     def only_marks(self) -> bool:
         """Whether it changes no file of the table, and need not be done for what readers see."""
-        return self.goes is None and not (self.adds or self.stays or self.merges)
+        return self.goes is None and not (self.adds or self.merges)
 
     def merged(self, there: Collection[str], touched: Collection[str]) -> list[Merge]:
         """The merges that can be done in a table that has the files ``there`` now.
@@ -91,73 +91,95 @@ class Step:
             gone = {each for each in there if each.startswith(self.goes)} - wanted
         return wanted - set(there), gone
 
-    @property
-    def schema(self) -> pa.Schema:
-        """The table's columns."""
-        return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(self.columns)))
+
+def steps_json(steps: Iterable[Step]) -> list[dict[str, Any]]:
+    """Steps as JSON, without what their batch's manifest has; rows are as in Delta's vectors."""
+    found = []
+    for step in steps:
+        members = {
+            "table": step.table,
+            "adds": list(step.adds),
+            "goes": step.goes,
+            "merges": [asdict(merge) for merge in step.merges],
+            "base": step.base,
+            "deletes": {name: _text_of(rows) for name, rows in step.deletes.items()},
+        }
+        found.append({name: each for name, each in members.items() if each not in (None, [], {})})
+    return found
 
 
-def serialised(schema: pa.Schema) -> str:
-    """A schema as text."""
-    return base64.b64encode(schema.serialize()).decode()
+def steps_of(values: list[Any]) -> list[Step]:
+    """What `steps_json` described; raises `DAMAGE` for anything else."""
+    return [_step(each) for each in values]
 
 
 def write_steps(folder: Path, steps: Sequence[Step]) -> None:
-    """Write a batch's steps into its folder. Raises OSError."""
-    content = {"layout": LAYOUT, "steps": [_plain(step) for step in steps]}
-    write_file(folder / NAME, [json.dumps(content)])
+    """Write steps into a folder, whole: later batches may come first.
 
-
-def _plain(step: Step) -> dict[str, Any]:
-    """A step as JSON has it: deleted rows as the Roaring bitmaps that Delta writes, in base64."""
-    deletes = {
-        name: base64.b64encode(vectors.dump(rows)).decode() for name, rows in step.deletes.items()
-    }
-    return {**asdict(replace(step, deletes={})), "deletes": deletes}
+    Raises OSError.
+    """
+    whole = [
+        {
+            **short,
+            "stays": step.stays,
+            "columns": b64encode(step.schema.serialize()).decode(),
+            "properties": step.properties,
+        }
+        for step, short in zip(steps, steps_json(steps), strict=True)
+    ]
+    write_file(folder / NAME, [json.dumps({"layout": LAYOUT, "steps": whole})])
 
 
 def read_steps(folder: Path) -> list[Step]:
     """Read what `write_steps` wrote; raises `PipelineError` for anything else."""
     path = folder / NAME
     with reading_file(path, "what a batch does"):
-        content = read_layout(path, LAYOUT, partial(_with_deletes, folder))
-        return [_step(each) for each in content["steps"]]
+        content = read_json(path)
+        if content["layout"] == LAYOUT - 1:
+            _add_deletes(content["steps"], folder)
+        else:
+            with_layout(path, content, LAYOUT)
+        return steps_of(content["steps"])
 
 
-def _with_deletes(folder: Path, content: dict[str, Any]) -> dict[str, Any]:
-    """Steps of layout 2: all deleted rows of their tables are in their batch's manifest."""
-    deleted = layout_3.deleted(read_json(folder / MANIFEST))
-    for step in content["steps"]:
+def _add_deletes(steps: list[dict[str, Any]], folder: Path) -> None:
+    """What steps of layout 2 delete: it was in their batch's manifest, next to them."""
+    deleted = layout_3.deleted(folder)
+    for step in steps:
         step["deletes"] = {
-            name: base64.b64encode(vectors.dump(np.array(rows, np.int64))).decode()
+            name: _text_of(np.array(rows, np.int64))
             for name, rows in deleted.get(step["table"], {}).items()
             if name in {*step["adds"], *step["stays"]}
         }
-    return content
+
+
+def _text_of(rows: Rows) -> str:
+    return b64encode(vectors.dump(rows)).decode()
 
 
 def _step(value: dict[str, Any]) -> Step:
-    goes, base = value["goes"], value["base"]
-    step = Step(
+    goes, base = value.get("goes"), value.get("base")
+    return Step(
         check_plain(value["table"], "a table"),
-        value["columns"],
-        _names(value["adds"]),
-        _names(value["stays"]),
+        _names(value.get("adds", [])),
         None if goes is None else str(goes),
-        {str(name): str(text) for name, text in value["properties"].items()},
-        {
-            check_plain(name, "a file"): vectors.load(base64.b64decode(text, validate=True))
-            for name, text in value["deletes"].items()
-        },
-        merges=tuple(
+        tuple(
             Merge(check_plain(each["target"], "a file"), _names(each["sources"]))
-            for each in value["merges"]
+            for each in value.get("merges", [])
         ),
-        base=None if base is None else str(base),
+        None if base is None else str(base),
+        {
+            check_plain(name, "a file"): vectors.load(b64decode(text, validate=True))
+            for name, text in value.get("deletes", {}).items()
+        },
+        _names(value.get("stays", [])),
+        _schema(value["columns"]) if "columns" in value else pa.schema([]),
+        {str(name): str(text) for name, text in value.get("properties", {}).items()},
     )
-    if not isinstance(step.schema, pa.Schema):
-        raise TypeError("the columns are not an Arrow schema")
-    return step
+
+
+def _schema(text: str) -> pa.Schema:
+    return pa.ipc.read_schema(pa.py_buffer(b64decode(text)))
 
 
 def _names(values: list[Any]) -> tuple[str, ...]:

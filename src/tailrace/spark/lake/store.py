@@ -4,20 +4,22 @@
       shop.orders -> _tailrace/now/shop.orders        what people read
       _tailrace/
         now -> versions/000004                        the committed version: this link is the commit
-        versions/000004/manifest.json
         versions/000004/shop.orders/changelog/...     data files, hard links of those of 000003
         versions/000004/shop.orders/current/...
+        journal/000004.jsonl                          what the version's manifest is (`Journal`)
         staging/                                      what a run has written so far
-      sources/                                      logs received from servers (spark.servers)
+        sources/                                      logs received from servers (spark.input.spool)
         lock
 
-A version is built whole next to the one that is seen; then the link ``now`` is replaced, which is
-one atomic step for all tables. A crash before it leaves the old version, one after it the new one,
-and what is left over is removed by the next run. docs/design/lake.md says what readers see.
+A version is built whole next to the one that is seen, and put into the journal; then the link
+``now`` is replaced, which is one atomic step for all tables. A crash before it leaves the old
+version, one after it the new one: the next run has the journal say so, and removes what is left
+over. docs/design/lake.md says what readers see.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,8 +27,9 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import PipelineError
 from tailrace.spark.lake.folder import INNER, LakeFolder, failed
+from tailrace.spark.manifest.manifest import check_format
 from tailrace.spark.manifest.on_disk import to_disk
-from tailrace.spark.manifest.paths import within
+from tailrace.spark.manifest.paths import committed, within
 
 if TYPE_CHECKING:
     from tailrace.spark.manifest.manifest import Manifest
@@ -76,14 +79,32 @@ class Lake(LakeFolder):
         if any(self._inner.glob("batches/*")):
             raise PipelineError(f"{self.path} is no lake of parquet: give its --format")
         (self._inner / "versions").mkdir(parents=True, exist_ok=True)
-        self.manifest = self._now()
+        self._read()
+        shown = int(committed(self._inner).name) if (self._inner / "now").is_symlink() else 0
+        if self._journal.prepared:
+            coming, _ = self._journal.coming(list)
+            check_format(str(self.path), coming, "parquet")
+            if shown == coming.version:
+                self._journal.done(coming)
+            else:
+                self._journal.withdraw()
+            self.manifest = self._journal.manifest
+        check_format(str(self.path), self.manifest, "parquet")
+        if shown != self.manifest.version:
+            raise PipelineError(
+                f"{self._inner / 'now'} leads to version {shown}, and the journal has version "
+                f"{self.manifest.version}: bring back what was removed, or create a new lake"
+            )
         self._clean()
 
     def _clean(self) -> None:
         shutil.rmtree(self._inner / "staging", ignore_errors=True)
-        kept = range(self.manifest.version - _KEPT_VERSIONS + 1, self.manifest.version + 1)
-        for folder in (self._inner / "versions").iterdir():
-            if not folder.name.isdigit() or int(folder.name) not in kept:
+        self._journal.clean()
+        folders = {each.name: each for each in (self._inner / "versions").iterdir()}
+        there = (int(name) for name in folders if name.isdigit())
+        kept = sorted(number for number in there if number <= self.manifest.version)
+        for name, folder in folders.items():
+            if not name.isdigit() or int(name) not in kept[-_KEPT_VERSIONS:]:
                 shutil.rmtree(folder, ignore_errors=True)
         for link in self.path.iterdir():
             if link.is_symlink() and link.readlink().parts[0] == INNER and not link.exists():
@@ -100,18 +121,27 @@ class Lake(LakeFolder):
         folder = self._version(manifest.version)
         try:
             fresh = [folder, *self._build(folder, tables)]
-            manifest.write(folder)
-            to_disk([*fresh, folder / "manifest.json", folder.parent])
+            to_disk([*fresh, folder.parent])
             for table in tables:
                 link = self.path / table
                 if not link.is_symlink() and not link.exists():  # else its table is set aside
                     link.symlink_to(Path(INNER, "now", table))
             to_disk([self.path])
+            self._journal.prepare(manifest, [])
             self._show(folder)
         except OSError as error:
             raise failed(self.path, error) from error
         self.manifest = manifest
+        self._journal.done(manifest)
         self._clean_after()
+
+    def _show(self, folder: Path) -> None:
+        """Let ``now`` point to a version's folder, in one step."""
+        link = self._inner / f"now.{os.getpid()}"
+        link.unlink(missing_ok=True)
+        link.symlink_to(folder.relative_to(self._inner))
+        link.replace(self._inner / "now")
+        to_disk([self._inner])
 
     def _build(self, folder: Path, tables: dict[str, TableFiles]) -> list[Path]:
         """Put a version's files in place; the new files and all folders, to be brought to disk."""

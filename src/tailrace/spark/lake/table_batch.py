@@ -19,7 +19,7 @@ from tailrace.spark.history.jobs import HISTORY_FIELDS
 from tailrace.spark.history.shape import shaped
 from tailrace.spark.lake.assemble import next_manifest, table_states
 from tailrace.spark.lake.merging import due, put_together, still_small
-from tailrace.spark.lake.steps import MARK, Merge, Step, serialised
+from tailrace.spark.lake.steps import MARK, Merge, Step
 from tailrace.spark.manifest.manifest import DataFile
 from tailrace.spark.manifest.names import folded
 from tailrace.spark.parquet.deleted import NO_ROWS, deleted_rows, joined
@@ -65,7 +65,6 @@ class TableBatch:
     staging: Path
     before: Manifest
     shards: bool
-    properties: dict[str, str]
     steps: list[Step] = field(default_factory=list)
     moves: list[Move] = field(default_factory=list)
     _taken: set[str] = field(default_factory=set)
@@ -76,7 +75,7 @@ class TableBatch:
 
     @property
     def _version(self) -> int:
-        return self.before.version + 1
+        return self.before.next
 
     def put(self, states: Mapping[str, TableState], made: Made) -> dict[str, TableState]:
         """What the states of one table, of each source that has it, are after the batch.
@@ -119,28 +118,18 @@ class TableBatch:
         ``first`` is the number of the states' first step. What has no step gets one, if the lake
         has the table, and its mark changes.
         """
+        own = {step.table for step in self.steps[first:]}
+        before = {k: each for k in states if (each := self.before.tables.get(k)) is not None}
         for part in ("changelog", "current", "history"):
             name = next((each.parts[part] for each in states.values() if part in each.parts), None)
-            if name is None:
+            if (
+                name is None
+                or name in own
+                or all(part not in each.parts for each in before.values())
+            ):
                 continue
-            mark = _mark(states, part)
-            own = [at for at in range(first, len(self.steps)) if self.steps[at].table == name]
-            for at in own:
-                step = self.steps[at]
-                self.steps[at] = replace(step, properties={**step.properties, MARK: mark})
-            before = {k: each for k in states if (each := self.before.tables.get(k)) is not None}
-            there = any(part in each.parts for each in before.values())
-            if not own and there and mark != _mark(before, part):
-                schema = self._schema(states, part)
-                columns = serialised(plain_schema(schema))
-                self.steps.append(Step(name, columns, properties={MARK: mark}))
-
-    def _schema(self, states: Mapping[str, TableState], part: str) -> pa.Schema:
-        """All columns of the table that has a part."""
-        if part != "changelog":
-            return state_schema(states, part, self.shards)
-        shape = next(each.shapes[part] for each in states.values() if part in each.shapes)
-        return _changelog_schema(shape, self.shards)
+            if _mark(states, part) != _mark(before, part):
+                self.steps.append(Step(name))
 
     def _with_standing(self, states: Mapping[str, TableState], made: Made, asides: Asides) -> Made:
         """What was made, with what stays of the states that stand still."""
@@ -198,8 +187,7 @@ class TableBatch:
             return found
         anew = "" if made.anew & set(states) else None
         if adds or anew is not None:
-            schema = _changelog_schema(shape, self.shards)
-            self._step(name, schema, adds, goes=anew, merges=merges)
+            self.steps.append(Step(name, tuple(adds), anew, tuple(merges)))
         return _with(found, "changelog", name, shape)
 
     def _current(self, states: Mapping[str, TableState], made: Made) -> dict[str, TableState]:
@@ -229,9 +217,7 @@ class TableBatch:
             return found
         anew = bool(made.anew & set(states))
         if anew or _deleted(found) != known or not shape.equals(before or pa.schema([])):
-            found = _with(found, "current", name, shape)
-            schema = state_schema(found, "current", self.shards)
-            self._step(name, schema, adds, stays, "", deletes=deletes)
+            self.steps.append(Step(name, tuple(adds), "", deletes=deletes))
         return _with(found, "current", name, shape)
 
     def _deletes(self, built: Built, files: Sequence[DataFile | None]) -> dict[str, Rows]:
@@ -290,9 +276,8 @@ class TableBatch:
             return found
         anew = bool(made.anew & set(states))
         if anew or adds or set(stays) != known or not shape.equals(before or pa.schema([])):
-            found = _with(found, "history", name, shape)
-            schema = state_schema(found, "history", self.shards)
-            self._step(name, schema, adds, stays, "" if anew else "open-", merges)
+            goes = "" if anew else "open-"
+            self.steps.append(Step(name, tuple(adds), goes, tuple(merges)))
         return _with(found, "history", name, shape)
 
     def _together(
@@ -356,31 +341,12 @@ class TableBatch:
     ) -> None:
         self.moves.append(Move(source, self.tables.folder(table) / name, names, images))
 
-    def _step(
-        self,
-        table: str,
-        schema: pa.Schema,
-        adds: Sequence[str],
-        stays: Sequence[str] = (),
-        goes: str | None = None,
-        merges: Sequence[Merge] = (),
-        deletes: Mapping[str, Rows] = NO_DELETES,
-    ) -> None:
-        columns = serialised(plain_schema(schema))
-        properties = dict(self.properties)
-        names = tuple(adds), tuple(stays)
-        self.steps.append(Step(table, columns, *names, goes, properties, deletes, tuple(merges)))
-
 
 def plan(
     tables: Tables, staging: Path, before: Manifest, made: Made, name: str
 ) -> tuple[Manifest, TableBatch]:
     """The manifest after a batch, and what is to be done for it."""
-    positions = {
-        f"tailrace.position.{source}": str(state.position)
-        for source, state in {**before.sources, **made.sources}.items()
-    }
-    batch = TableBatch(tables, staging, before, made.shards, positions)
+    batch = TableBatch(tables, staging, before, made.shards)
     groups: dict[tuple[str, str], dict[str, TableState]] = {}
     for key, state in table_states(before, made).items():
         groups.setdefault((state.database, state.table), {})[key] = state
@@ -389,6 +355,53 @@ def plan(
         states.update(batch.put(group, made))
     ordered = dict(sorted(states.items()))
     return next_manifest(before, made, ordered, name), batch
+
+
+def completed(steps: Sequence[Step], manifest: Manifest) -> list[Step]:
+    """The steps of a batch, with what its manifest has of their tables and of the sources.
+
+    Raises `PipelineError` for a table that the manifest has not.
+    """
+    groups: dict[tuple[str, str], dict[str, TableState]] = {}
+    for key, state in manifest.tables.items():
+        groups.setdefault((state.database, state.table), {})[key] = state
+    places = {
+        name: (part, states)
+        for states in groups.values()
+        for state in states.values()
+        for part, name in state.parts.items()
+    }
+    positions = {
+        f"tailrace.position.{source}": str(state.position)
+        for source, state in manifest.sources.items()
+    }
+    found = []
+    for step in steps:
+        if step.table not in places:
+            raise PipelineError(f"a step is for table {step.table}, of which the lake has nothing")
+        part, states = places[step.table]
+        properties = {**positions, MARK: _mark(states, part)}
+        schema = plain_schema(_schema(states, part, manifest.shards))
+        stays = () if step.goes is None else tuple(_replaced(states, part) - {*step.adds})
+        found.append(replace(step, stays=stays, schema=schema, properties=properties))
+    return found
+
+
+def _replaced(states: Mapping[str, TableState], part: str) -> set[str]:
+    """The files of a part of which each batch replaces some."""
+    if part == "current":
+        return _names(each.current.data for each in states.values() if each.current)
+    if part == "history":
+        return _names(each.history.open for each in states.values() if each.history)
+    return set()
+
+
+def _schema(states: Mapping[str, TableState], part: str, shards: bool) -> pa.Schema:
+    """All columns of the table that has a part."""
+    if part != "changelog":
+        return state_schema(states, part, shards)
+    shape = next(each.shapes[part] for each in states.values() if part in each.shapes)
+    return _changelog_schema(shape, shards)
 
 
 def state_schema(states: Mapping[str, TableState], part: str, shards: bool) -> pa.Schema:

@@ -3,16 +3,15 @@
     lake/
       shop.orders/ …                       the tables, as their format has them
       _tailrace/
-        now -> batches/000004              the last batch that all tables have
-        batches/000005/manifest.json       the next, prepared: what it does and what is known then
-        batches/000005/steps.json
+        journal/000005.jsonl               a batch, prepared: what it does and what is known then
+        journal/000005.done.jsonl          all tables have it
         making.json                        files that were moved into tables for a batch to be
         staging/  sources/  lock           as in every lake
 
-Files go into the tables' folders first, where no one sees them. Then the batch is *prepared*: a
-folder with all that it does, renamed into place. From there it will be done, by this process or by
-the next one: each table takes its part in a commit of its own that holds the batch's number too,
-and a table that has the number already is passed over. Then ``now`` is replaced.
+Files go into the tables' folders first, where no one sees them. Then the batch is *prepared*: all
+that it does is put into the journal. From there it will be done, by this process or by the next
+one: each table takes its part in a commit of its own that holds the batch's number too, and a table
+that has the number already is passed over. Then the journal says that it is done.
 docs/design/formats.md says what readers see.
 """
 
@@ -31,11 +30,13 @@ from tailrace.spark.lake.asides import Asides, points, since, waiting
 from tailrace.spark.lake.folder import LakeFolder, failed
 from tailrace.spark.lake.guarded import Guarded
 from tailrace.spark.lake.reclaim import look, reclaim
-from tailrace.spark.lake.steps import read_steps, write_steps
-from tailrace.spark.lake.table_batch import plan
+from tailrace.spark.lake.steps import read_steps, steps_json, steps_of, write_steps
+from tailrace.spark.lake.table_batch import completed, plan
+from tailrace.spark.manifest import layout_3
 from tailrace.spark.manifest.damage import reading_file
 from tailrace.spark.manifest.json_file import read_json
-from tailrace.spark.manifest.manifest import Manifest, check_format
+from tailrace.spark.manifest.manifest import check_format
+from tailrace.spark.manifest.manifest_json import with_status
 from tailrace.spark.manifest.names import version_of
 from tailrace.spark.manifest.on_disk import to_disk, write_file
 from tailrace.spark.manifest.paths import within
@@ -48,12 +49,10 @@ if TYPE_CHECKING:
     from tailrace.spark.lake.assemble import Made
     from tailrace.spark.lake.steps import Step, Tables
     from tailrace.spark.lake.table_batch import Move
-    from tailrace.spark.manifest.manifest import DataFile
+    from tailrace.spark.manifest.manifest import DataFile, Manifest, TableState
     from tailrace.spark.parquet.deleted import DeletedRows
     from tailrace.spark.tasks import Runner
 
-_KEPT: Final = 2
-"""Batches whose folders stay."""
 _TRIES: Final = 3
 """How many times tables are made ours again when others keep writing to them."""
 
@@ -72,17 +71,18 @@ class TableStore(LakeFolder):
     def _recover(self) -> None:
         if any(self._inner.glob("versions/*")):
             raise PipelineError(f"{self.label} is a lake of parquet: give --format parquet")
-        (self._inner / "batches").mkdir(exist_ok=True)
-        self.manifest = self._now()
+        self._read()
         check_format(self.label, self.manifest, self._format)
+        old = self._inner / "batches" / f"{self.manifest.next:06}"
+        if not self._journal.prepared and old.exists():  # a batch of a lake of layout 3
+            self._journal.prepare(layout_3.read(old), steps_json(read_steps(old)))
+            self._journal.read()
         self._undo()
-        if (prepared := self._batch(self.manifest.version + 1)).exists():
+        if self._journal.prepared:
+            manifest, steps = self._journal.coming(steps_of)
             with contextlib.suppress(LakeChanged):  # then it is made again, after what others did
-                self._finish(prepared, Manifest.read(prepared), read_steps(prepared))
+                self._finish(manifest, steps)
         self._clean()
-
-    def _batch(self, number: int) -> Path:
-        return self._inner / "batches" / f"{number:06}"
 
     @property
     def _making(self) -> Path:
@@ -160,20 +160,12 @@ class TableStore(LakeFolder):
         return self.manifest
 
     def _commit(self, manifest: Manifest, steps: Sequence[Step], moves: Sequence[Move]) -> None:
-        prepared = self._batch(manifest.version)
-        if prepared.exists():
+        if self._journal.prepared:
             raise PipelineError(f"{self.label}: a batch before was not finished: open it again")
         try:
             manifest, steps = self._place(manifest, steps, moves)
-            temporary = prepared.with_suffix(".tmp")
-            shutil.rmtree(temporary, ignore_errors=True)
-            temporary.mkdir()
-            manifest.write(temporary)
-            write_steps(temporary, steps)
-            to_disk([*temporary.iterdir(), temporary])
-            temporary.rename(prepared)
-            to_disk([prepared.parent])
-            self._finish(prepared, manifest, steps)
+            self._journal.prepare(manifest, steps_json(steps))
+            self._finish(manifest, steps)
         except OSError as error:
             raise failed(self.path, error) from error
         self._clean_after()
@@ -242,12 +234,12 @@ class TableStore(LakeFolder):
         manifest = replace(manifest, tables=tables, points=known)
         return manifest, [step for step in steps if step.table not in gone]
 
-    def _finish(self, prepared: Path, manifest: Manifest, steps: Sequence[Step]) -> None:
+    def _finish(self, manifest: Manifest, steps: Sequence[Step]) -> None:
         """Do what a prepared batch does, as far as it is not done, and call it the last one.
 
         A table that cannot take its part is set aside: its steps are kept, and done once it is
-        taken up again (`take_rest`). Before the batch is called the last one its manifest says so;
-        so whoever finds the batch prepared either tries these steps once more, or leaves them.
+        taken up again (`take_rest`). The batch's outcome says so: whoever finds the batch prepared
+        tries these steps once more.
         Raises LakeChanged where others were first in the first of its tables: the batch is then
         rolled back, as if it had never been. In a later table they are overruled, which is an
         error that says so, with the batch done.
@@ -256,6 +248,7 @@ class TableStore(LakeFolder):
         left = _waiting(manifest)
         failed: dict[str, Exception] = {}
         marks: dict[str, str | None] = {}
+        steps = completed(steps, manifest)
         for step in steps:
             if step.table in left:
                 continue
@@ -263,7 +256,7 @@ class TableStore(LakeFolder):
                 marks[step.table] = self._tables.commit(step, manifest.version)
             except LakeChanged as error:
                 if not marks:
-                    self._withdraw(prepared)
+                    self._withdraw()
                     raise
                 marks[step.table] = self._tables.commit(step, manifest.version, overrule=True)
                 overruled.append(str(error))
@@ -273,11 +266,8 @@ class TableStore(LakeFolder):
                     failed[step.table] = error
         if failed:
             manifest = self._leave(manifest, steps, failed)
-        if marks or failed:
-            manifest = _with_marks(manifest, marks)
-            manifest.write(prepared)
-            to_disk([prepared])
-        self._show(prepared)
+        manifest = _with_marks(manifest, marks)
+        self._journal.done(manifest)
         self.manifest = manifest
         self._making.unlink(missing_ok=True)
         if overruled:
@@ -288,10 +278,7 @@ class TableStore(LakeFolder):
             )
 
     def _leave(
-        self,
-        manifest: Manifest,
-        steps: Sequence[Step],
-        failed: Mapping[str, Exception],
+        self, manifest: Manifest, steps: Sequence[Step], failed: Mapping[str, Exception]
     ) -> Manifest:
         """Set the tables aside that could not take their part, and keep what they are to do.
 
@@ -348,14 +335,11 @@ class TableStore(LakeFolder):
         """The steps of batches that some tables have not taken yet."""
         return self._inner / "rest"
 
-    def _withdraw(self, prepared: Path) -> None:
+    def _withdraw(self) -> None:
         """Roll back a batch that no table has."""
-        gone = prepared.with_suffix(".tmp")
-        shutil.rmtree(gone, ignore_errors=True)
-        prepared.rename(gone)
-        to_disk([prepared.parent])
+        self._journal.withdraw()
+        self.manifest = self._journal.manifest
         self._undo()
-        shutil.rmtree(gone)
 
     def _undo(self) -> None:
         """Remove the files of a batch that was never prepared."""
@@ -366,10 +350,10 @@ class TableStore(LakeFolder):
             version, files = int(content["version"]), [Path(each) for each in content["files"]]
             for file in files:
                 self._check_made(file, version)
-        if version > self.manifest.version and not self._batch(version).exists():
+        if version > self.manifest.version and version != self._journal.prepared:
             for file in files:
                 file.unlink(missing_ok=True)
-        if not self._batch(self.manifest.version + 1).exists():
+        if not self._journal.prepared:
             self._making.unlink()
 
     def _check_made(self, file: Path, version: int) -> None:
@@ -380,14 +364,15 @@ class TableStore(LakeFolder):
 
     def _clean(self) -> None:
         shutil.rmtree(self._inner / "staging", ignore_errors=True)
+        self._journal.clean()
         for left in (*self._inner.glob("*.tmp"), *self._inner.glob("now.*")):
             left.unlink(missing_ok=True)
-        for folder in (self._inner / "batches").iterdir():
-            if not folder.name.isdigit() or int(folder.name) <= self.manifest.version - _KEPT:
-                shutil.rmtree(folder, ignore_errors=True)
+        if self._journal.is_begun:  # what a lake of layout 3 had
+            (self._inner / "now").unlink(missing_ok=True)
+            shutil.rmtree(self._inner / "batches", ignore_errors=True)
         if self._rest.is_dir():
             batches = {f"{number:06}" for number in _waiting(self.manifest).values()}
-            batches.add(f"{self.manifest.version + 1:06}")  # is prepared, maybe
+            batches.add(f"{self.manifest.next:06}")  # is prepared, maybe
             for folder in self._rest.iterdir():
                 if folder.name not in batches:
                     shutil.rmtree(folder, ignore_errors=True)
@@ -395,7 +380,7 @@ class TableStore(LakeFolder):
 
 def _with_marks(manifest: Manifest, marks: Mapping[str, str | None]) -> Manifest:
     """The manifest with the marks of its tables; None is one that is not known."""
-    tables = dict(manifest.tables)
+    fresh: dict[str, TableState] = {}
     for key, state in manifest.tables.items():
         now = dict(state.marks)
         for part, name in state.parts.items():
@@ -403,15 +388,15 @@ def _with_marks(manifest: Manifest, marks: Mapping[str, str | None]) -> Manifest
                 now.pop(part, None)
                 now |= {part: mark} if (mark := marks[name]) is not None else {}
         if now != state.marks:
-            tables[key] = replace(state, marks=now)
-    return replace(manifest, tables=tables)
+            fresh[key] = replace(state, marks=now)
+    return replace(manifest, tables={**manifest.tables, **fresh}) if fresh else manifest
 
 
 def _waiting(manifest: Manifest) -> dict[str, int]:
     """The lake's tables that have not taken a batch yet, and which one."""
     return {
         name: status.batch
-        for state in manifest.tables.values()
+        for _, state in with_status(manifest.tables)
         if (status := state.set_aside) is not None and status.batch
         for name in state.parts.values()
     }

@@ -1,8 +1,8 @@
 """Whether the parts of a manifest fit together: what a lake's writer takes for granted of them.
 
 A member of the right type may still name a column that there is not, a file that cannot be ours, or
-a table twice. Whoever reads a manifest checks all of it there, so that nobody else has to; and
-whoever writes one, so that a mistake of ours ends a batch, and not the lake.
+a table twice. What is read of a manifest is checked there, so that nobody else has to; and what is
+written, so that a mistake of ours ends a batch, and not the lake.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tailrace.spark.manifest.status import KINDS
 from tailrace.spark.options import CASCADES, FORMATS, KEEP, UPDATE_MODES
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
     import pyarrow as pa
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 _PARQUET: Final = "parquet"
 
 
-def check(manifest: Manifest) -> None:
-    """Raises ValueError that says which parts of a manifest do not fit together."""
+def check_lake(manifest: Manifest) -> None:
+    """Raises ValueError that says which parts of a manifest do not fit together; not of tables."""
     _among(manifest.keep, KEEP, "what is kept")
     _among((manifest.format,), FORMATS, "the format")
     _among((manifest.update_mode,), UPDATE_MODES, "the update mode")
@@ -39,17 +39,33 @@ def check(manifest: Manifest) -> None:
         for point in points.values():
             for log in (point.file, *point.files):
                 _check_log(log)
-    folders: dict[str, Hashable] = {}
-    parts: dict[str, Hashable] = {}
-    for key, state in manifest.tables.items():
-        try:
+
+
+def check_names(tables: Mapping[str, TableState]) -> None:
+    """Raises ValueError where two of all tables are in one folder, or one table of the lake's."""
+    folders: dict[str, tuple[str, ...]] = {}
+    parts: dict[str, tuple[str, ...]] = {}
+    for key, state in tables.items():
+        own = state.database, state.table
+        places: list[tuple[dict[str, tuple[str, ...]], str, tuple[str, ...]]]
+        places = [(folders, state.folder, own)]
+        places += [(parts, name, (*own, part)) for part, name in state.parts.items()]
+        for known, name, what in places:
+            if known.setdefault(name, what) != what:
+                raise ValueError(f"table {key[:200]!r}: {name} is another table's, too")
+
+
+def check_table(manifest: Manifest, key: str, state: TableState, *, altered: bool = True) -> None:
+    """Raises ValueError that says which parts of a table do not fit together, or to the lake's.
+
+    Of a table that is not ``altered`` only its statuses may not fit any more.
+    """
+    try:
+        if altered:
             _check_table(manifest, key, state)
-            own = state.database, state.table
-            _same(folders, state.folder, own)
-            for part, name in state.parts.items():
-                _same(parts, name, (*own, part))
-        except ValueError as error:
-            raise ValueError(f"table {key[:200]!r}: {error}") from error
+        _check_statuses(manifest, state)
+    except ValueError as error:
+        raise ValueError(f"table {key[:200]!r}: {error}") from error
 
 
 def _check_log(name: str) -> None:
@@ -69,7 +85,6 @@ def _check_table(manifest: Manifest, key: str, state: TableState) -> None:
         _unique(shape)
     if missing := set(state.parts) - set(state.shapes):
         raise ValueError(f"the columns of its {min(missing)} are missing")
-    _check_statuses(manifest, state)
     named = manifest.format == _PARQUET
     _check_files(manifest, state.changelog, named=named)
     for files in state.small.values():
@@ -141,8 +156,3 @@ def _among(values: Iterable[str], known: Collection[str], what: str) -> None:
 def _unique(columns: pa.Schema) -> None:
     if len(set(columns.names)) != len(columns.names):
         raise ValueError("a column is there twice")
-
-
-def _same(known: dict[str, Hashable], name: str, what: Hashable) -> None:
-    if known.setdefault(name, what) != what:
-        raise ValueError(f"{name} is another table's, too")

@@ -1,6 +1,6 @@
 """Where a lake's own state is read that others may have altered: damage in it is an error of ours.
 
-A lake's manifest is checked whole where it is read (`manifest.consistent`). Its data files are read
+A lake's manifest is checked where it is read (`manifest.consistent`). Its data files are read
 by pyarrow, which has errors of its own for each kind of damage: `reading` turns these into
 `PipelineError` and keeps the cause. For what Delta and Iceberg keep, `lake.guarded` does so.
 """
@@ -17,7 +17,6 @@ from tailrace.printable import first_line, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 
 DAMAGE: Final = (
@@ -39,7 +38,7 @@ def reading(what: object) -> Iterator[None]:
 
 
 @contextmanager
-def reading_file(path: Path, what: str) -> Iterator[None]:
+def reading_file(path: object, what: str) -> Iterator[None]:
     """Raises `PipelineError` that names one of a lake's files, where it is not ``what`` it has."""
     try:
         yield

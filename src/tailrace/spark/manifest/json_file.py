@@ -12,7 +12,6 @@ from tailrace.printable import short_repr
 from tailrace.spark.manifest.paths import read_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 LARGEST: Final = 256 << 20
@@ -28,22 +27,24 @@ def read_json(path: Path) -> Any:
     return parse(read_plain(path, LARGEST))
 
 
-def read_layout(
-    path: Path, layout: int, before: Callable[[dict[str, Any]], dict[str, Any]] | None = None
-) -> dict[str, Any]:
-    """An object that has a number ``layout``; raises as `read_json`, and what looking into it does.
+def read_layout(path: Path, layout: int) -> dict[str, Any]:
+    """An object that has a number ``layout``; raises as `read_json` and `with_layout`."""
+    return with_layout(path, read_json(path), layout)
 
-    ``before`` brings one of the layout before into this one. Raises `PipelineError` for any other.
+
+def with_layout(path: object, content: Any, layout: int) -> dict[str, Any]:
+    """The content, an object that has the layout; raises what looking into it does.
+
+    Raises `PipelineError` for another layout than the one given.
     """
-    content: dict[str, Any] = read_json(path)
-    if before is not None and content["layout"] == layout - 1:
-        return before(content)
-    if content["layout"] != layout:
+    found: dict[str, Any] = content
+    if found["layout"] != layout:
         raise PipelineError(
-            f"{path} has layout {short_repr(content['layout'])}, and this Tailrace reads layout"
-            f" {layout}: mirror the logs into a new folder, or use the Tailrace that wrote this one"
+            f"{path} has layout {short_repr(found['layout'])}, and this Tailrace reads layout "
+            f"{layout}: mirror the logs into a new folder, or use the Tailrace that wrote "
+            "this one"
         )
-    return content
+    return found
 
 
 def parse(content: bytes) -> Any:
@@ -57,6 +58,8 @@ def parse(content: bytes) -> Any:
 
 def check_size(content: bytes) -> None:
     """Raises ValueError where the content would have more values than any file of ours."""
+    if len(content) > LARGEST:
+        raise ValueError(f"it has {len(content) >> 20} MiB")
     if sum(content.count(mark) for mark in _MARKS) <= _MOST:
         return
     bare = _TEXT.sub(b"", content)

@@ -1,37 +1,26 @@
 """What a lake's committed version holds, and how far each source was read: its manifest.
 
-One JSON file in the version's folder. It is read by us alone; the data files are plain Parquet.
+It is kept in the lake's journal (`manifest.journal`), which is read by us alone; the data files are
+plain Parquet.
 """
 
 from __future__ import annotations
 
-import base64
-import json
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Self
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import PipelineError
 from tailrace.position import Position
-from tailrace.printable import short_repr
-from tailrace.spark.manifest import consistent, layout_3
-from tailrace.spark.manifest.damage import reading_file
-from tailrace.spark.manifest.json_file import read_layout
-from tailrace.spark.manifest.names import check_plain
-from tailrace.spark.manifest.on_disk import write_file
 from tailrace.spark.manifest.status import SET_ASIDE, Status
 from tailrace.table_filter import TableFilter
 from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Mapping
+
+    import pyarrow as pa
 
     from tailrace.spark.manifest.status import Kind
-
-LAYOUT: Final = 4
-"""Incremented when an older Tailrace could no longer read the lake."""
-NAME: Final = "manifest.json"
 
 
 @dataclass(frozen=True)
@@ -60,26 +49,6 @@ class SourceState:
         """Where what follows begins."""
         return Position(self.file, self.offset)
 
-    @classmethod
-    def of(cls, value: dict[str, Any]) -> Self:
-        """As it stands in a manifest. Raises ValueError, TypeError, SchemaError."""
-        followed = tuple(TableName(*each) for each in value.get("followed", []))
-        seen = Position.parse(_text(value["seen"], "a position")) if "seen" in value else None
-        found = cls(**{**value, "followed": followed, "seen": seen})
-        for database, table in followed:
-            _text(database, "a database")
-            _text(table, "a table")
-        _text(found.file, "a log's name")
-        for name in (found.head, found.tail):
-            _text(name, "a digest")
-        _whole(found.offset, "an offset")
-        for name, size in found.files.items():
-            _text(name, "a log's name")
-            _whole(size, "a log's size")
-        if not isinstance(found.tables, dict):
-            raise TypeError("the schema history is not a JSON object")
-        return found
-
 
 @dataclass(frozen=True)
 class DataFile:
@@ -96,16 +65,6 @@ class DataFile:
     memory: int
     deleted: int = 0
     spent: int = 0
-
-    @classmethod
-    def of(cls, value: dict[str, Any]) -> Self:
-        """As it stands in a manifest. Raises ValueError, TypeError."""
-        found = cls(**value)
-        if found.name != "":
-            check_plain(found.name, "a data file's name")
-        for number in (found.rows, found.size, found.memory, found.deleted, found.spent):
-            _whole(number, "a data file's figure")
-        return found
 
     @property
     def live(self) -> int:
@@ -240,14 +199,15 @@ class Manifest:
 
     ``cascades`` says whether the mirror carries out what foreign keys do (``apply``).
     ``points`` are the positions, by source and text, since which tables are set aside: what it
-    takes to read the source's log again from there.
+    takes to read the source's log again from there. ``withdrawn`` is the last batch that was
+    prepared and is not in the lake: no other batch gets its number.
     """
 
     version: int = 0
     patterns: tuple[str, ...] | None = None
     keep: tuple[str, ...] = ()
     sources: dict[str, SourceState] = field(default_factory=dict)
-    tables: dict[str, TableState] = field(default_factory=dict)
+    tables: Mapping[str, TableState] = field(default_factory=dict)
     format: str = "parquet"
     shards: bool = False
     keys: tuple[tuple[str, tuple[str, ...]], ...] = ()
@@ -255,76 +215,17 @@ class Manifest:
     exclude: tuple[str, ...] = ()
     points: dict[str, dict[str, SourceState]] = field(default_factory=dict)
     cascades: str = "name"
+    withdrawn: int = 0
 
     @property
     def mirrored(self) -> TableFilter:
         """The tables that the lake was created with."""
         return TableFilter(self.patterns, self.exclude)
 
-    def write(self, folder: Path) -> None:
-        """Write it into a version's folder, in one step. Raises OSError.
-
-        Raises `PipelineError` for one that nobody could read: the lake stays as it was.
-        """
-        try:
-            consistent.check(self)
-        except ValueError as error:
-            raise PipelineError(
-                f"{folder / NAME}: what was to be committed could not be read again, so it is not: "
-                f"{error}; this is a mistake of Tailrace's, please report it"
-            ) from error
-        content = {"layout": LAYOUT, **_plain(self)}
-        write_file(folder / NAME, [json.dumps(content)])
-
-    @classmethod
-    def read(cls, folder: Path) -> Self:
-        """Read a version's manifest; raises `PipelineError` for damage and for another layout."""
-        path = folder / NAME
-        with reading_file(path, "a lake's manifest"):
-            content = read_layout(path, LAYOUT, layout_3.upgraded)
-            found = cls(
-                _whole(content["version"], "version"),
-                None if content["patterns"] is None else _texts(content["patterns"]),
-                _texts(content["keep"]),
-                {name: SourceState.of(value) for name, value in content["sources"].items()},
-                _tables(content["tables"], shards=bool(content["shards"])),
-                _text(content["format"], "format"),
-                _flag(content["shards"], "shards"),
-                tuple((_key(name), _texts(key)) for name, key in content["keys"]),
-                _text(content["update_mode"], "update_mode"),
-                _texts(content["exclude"]),
-                {
-                    source: {at: SourceState.of(value) for at, value in each.items()}
-                    for source, each in content["points"].items()
-                },
-                _text(content["cascades"], "cascades"),
-            )
-            consistent.check(found)
-        return found
-
-
-def _text(value: object, what: str) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{what} is no text")
-    return value
-
-
-def _texts(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        raise TypeError("a list is something else")
-    return tuple(_text(each, "a member of a list") for each in value)
-
-
-def _whole(value: object, what: str) -> int:
-    if type(value) is not int or not 0 <= value < 1 << 63:
-        raise ValueError(f"{what} is no number")
-    return value
-
-
-def _flag(value: object, what: str) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError(f"{what} is neither true nor false")
-    return value
+    @property
+    def next(self) -> int:
+        """The number of the next batch."""
+        return max(self.version, self.withdrawn) + 1
 
 
 def check_format(label: str, manifest: Manifest, name: str) -> None:
@@ -334,139 +235,3 @@ def check_format(label: str, manifest: Manifest, name: str) -> None:
             f"{label} is a lake of {manifest.format}: give --format {manifest.format}, or a new "
             "folder"
         )
-
-
-def _plain(value: Any) -> Any:
-    """Dataclasses and schemas as what JSON has."""
-    if isinstance(value, pa.Schema):
-        return base64.b64encode(value.serialize()).decode()
-    if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items()}
-    if isinstance(value, tuple):
-        return [_plain(each) for each in value]
-    if isinstance(value, DataFile):
-        rest = {} if value.deleted else {"deleted", "spent"}
-        return {name: each for name, each in vars(value).items() if name not in rest}
-    if isinstance(value, SourceState):
-        return {name: _plain(each) for name, each in vars(value).items() if each not in ((), None)}
-    if isinstance(value, Position):
-        return str(value)
-    if hasattr(value, "__dataclass_fields__"):
-        return {name: _plain(getattr(value, name)) for name in value.__dataclass_fields__}
-    return value
-
-
-def _schema(text: str) -> pa.Schema:
-    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
-
-
-def _files(values: list[Any]) -> tuple[DataFile, ...]:
-    return tuple(DataFile.of(each) for each in values)
-
-
-def _places(values: list[Any]) -> tuple[DataFile | None, ...]:
-    return tuple(None if each is None else DataFile.of(each) for each in values)
-
-
-def _key(name: object) -> str:
-    """The table that a key was given for. Earlier releases joined any two names by a dot."""
-    return str(TableName.parse(_text(name, "a key")))
-
-
-def _tables(values: dict[str, Any], *, shards: bool) -> dict[str, TableState]:
-    """The tables by key. Keys of earlier releases were joined by a dot, whatever the names.
-
-    Raises `PipelineError` for one that can be two tables', which were one table in the lake then.
-    """
-    states = {key: _table(value) for key, value in values.items()}
-    keys: dict[str, str] = {}
-    for key, state in states.items():
-        inner = f"{state.source}/" if shards else ""
-        joined = ".".join(state.full_name)
-        if key == f"{inner}{joined}" and joined != str(state.full_name):
-            if joined.count(".") > 1:
-                raise PipelineError(
-                    f"an earlier Tailrace made this lake, and {short_repr(joined)} may be two"
-                    " tables in it: create a new lake"
-                )
-            keys[key] = f"{inner}{state.full_name}"
-    return {
-        keys.get(key, key): replace(
-            state,
-            states=tuple(
-                replace(each, origins=tuple(keys.get(one, one) for one in each.origins))
-                for each in state.states
-            ),
-        )
-        for key, state in states.items()
-    }
-
-
-def _table(value: dict[str, Any]) -> TableState:
-    current, history = value["current"], value["history"]
-    database, table = _text(value["database"], "a database"), _text(value["table"], "a table")
-    return TableState(
-        database,
-        table,
-        _text(value["source"], "a source"),
-        _text(value["names"], "where names are from"),
-        _schema(value["columns"]),
-        _files(value["changelog"]),
-        None if current is None else _current(current),
-        _flag(value["dropped"], "dropped"),
-        None if history is None else _history(history),
-        {part: check_plain(name, "a table") for part, name in value["parts"].items()},
-        {part: _schema(text) for part, text in value["shapes"].items()},
-        {part: _files(files) for part, files in value["small"].items()},
-        check_plain(value["folder"], "a table's folder"),
-        {part: _text(mark, "a mark") for part, mark in value["marks"].items()},
-        tuple(_status(each) for each in value["states"]),
-    )
-
-
-def _status(value: dict[str, Any]) -> Status:
-    return Status(
-        _text(value["kind"], "a table's status"),
-        _text(value["reason"], "a reason"),
-        _text(value["since"], "a position"),
-        _text(value["needs"], "a reason"),
-        {part: _text(since, "a position") for part, since in value["parts"].items()},
-        _texts(value["origins"]),
-        _whole(value["batch"], "a batch"),
-        _flag(value["unnamed"], "unnamed"),
-        _flag(value.get("ended", False), "ended"),
-    )
-
-
-def _current(value: dict[str, Any]) -> Current:
-    return Current(**_members(value), files=_places(value["files"]), tails=_files(value["tails"]))
-
-
-def _history(value: dict[str, Any]) -> History:
-    return History(
-        **_members(value),
-        open=_places(value["open"]),
-        closed=_files(value["closed"]),
-        gaps=_texts(value["gaps"]),
-    )
-
-
-def _members(value: dict[str, Any]) -> dict[str, Any]:
-    """What a current state and a history have both."""
-    return {
-        "columns": _schema(value["columns"]),
-        "key": _texts(value["key"]),
-        "refused": _reason(value["refused"]),
-        "unseen": _whole(value["unseen"], "unseen"),
-        "notes": _texts(value["notes"]),
-        "unlogged": _texts(value["unlogged"]),
-        "added": tuple(_added(*each) for each in value["added"]),
-    }
-
-
-def _reason(value: object) -> str | None:
-    return None if value is None else _text(value, "a reason")
-
-
-def _added(name: object, default: object, why: object) -> tuple[str, str | None, str | None]:
-    return _text(name, "a column"), _reason(default), _reason(why)

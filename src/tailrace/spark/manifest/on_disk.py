@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from tailrace.errors import StorageError
+from tailrace.spark.manifest.paths import open_plain
+from tailrace.storage.objects.bucket import Listing, NoSuchObject, ObjectExists
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 _FEW: Final = 4
@@ -32,6 +38,21 @@ def write_new_file(path: Path, pieces: Iterable[str]) -> None:
         file.writelines(pieces)
         file.flush()
         os.fsync(file.fileno())
+
+
+def put_new_file(path: Path, pieces: Iterable[str]) -> None:
+    """Create a file in one step: whole, on disk, and its name too.
+
+    Raises FileExistsError where there is one of that name, and OSError. The draft gets the name by
+    a hard link, which unlike a rename replaces no file.
+    """
+    draft = path.with_name(f".{path.name}.tmp")
+    write_new_file(draft, pieces)
+    try:
+        path.hardlink_to(draft)
+    finally:
+        draft.unlink()
+    to_disk([path.parent])
 
 
 def add_to_file(path: Path, text: str) -> None:
@@ -60,3 +81,66 @@ def _sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+@dataclass(frozen=True)
+class LocalObjects:
+    """A folder on disk, by the requests of an object store (`Objects`); keys are paths in it."""
+
+    folder: Path
+
+    def path(self, key: str) -> str:
+        """The file's path."""
+        return str(self.folder / key)
+
+    def read(self, key: str, offset: int, count: int) -> tuple[memoryview, int]:
+        """A piece of a file."""
+        with self._told(key), open_plain(self.folder / key) as file:
+            file.seek(offset)
+            return memoryview(file.read(count)), os.fstat(file.fileno()).st_size
+
+    def list(self, folder: str) -> Listing:
+        """The files in a folder with their sizes, and its folders; empty if it does not exist."""
+        found = Listing({}, [])
+        with self._told(folder):
+            try:
+                entries = os.scandir(self.folder / folder)
+            except FileNotFoundError:
+                return found
+            with entries:
+                for entry in entries:
+                    if entry.is_dir():
+                        found.folders.append(entry.name)
+                    else:
+                        found.objects[entry.name] = entry.stat(follow_symlinks=False).st_size
+        return found
+
+    def put(self, key: str, content: bytes, *, new: bool = False) -> None:
+        """Write a file, with its folder; on disk, and its name too."""
+        path = self.folder / key
+        with self._told(key):
+            if not path.parent.exists():
+                path.parent.mkdir(parents=True)
+                to_disk([path.parent.parent])
+            if new:
+                put_new_file(path, [content.decode()])
+            else:
+                write_file(path, [content.decode()])
+                to_disk([path.parent])
+
+    def remove(self, *keys: str) -> None:
+        """Delete files, those that exist."""
+        for key in keys:
+            with self._told(key):
+                (self.folder / key).unlink(missing_ok=True)
+
+    @contextmanager
+    def _told(self, key: str) -> Iterator[None]:
+        try:
+            yield
+        except FileExistsError:
+            raise ObjectExists(f"{self.path(key)}: File exists") from None
+        except FileNotFoundError:
+            raise NoSuchObject(f"{self.path(key)}: no such file") from None
+        except OSError as error:
+            raise StorageError(f"{self.path(key)}: {error.strerror or error}") from error

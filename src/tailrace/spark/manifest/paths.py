@@ -6,10 +6,13 @@ import os
 import re
 import stat
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import PipelineError, StorageError, UsageError
 from tailrace.storage.file import local_path
+
+if TYPE_CHECKING:
+    from typing import BinaryIO
 
 OWN_CATALOG: Final = "catalog.db"
 """The file of an Iceberg lake's own catalogue, in SQLite."""
@@ -73,14 +76,18 @@ def within(top: Path, path: Path) -> Path:
     return path
 
 
-def read_plain(path: Path, most: int) -> bytes:
-    """A file's content; raises OSError, and `PipelineError` for more than ``most`` bytes.
+def open_plain(path: Path) -> BinaryIO:
+    """A file to read; raises OSError, and `PipelineError` for a pipe or a device: it never ends."""
+    file = open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb")  # noqa: PTH123, SIM115 - returned
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise PipelineError(f"{path} is no file")
+    return file
 
-    What is no file (a pipe, a device) would never end.
-    """
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # noqa: PTH123
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise PipelineError(f"{path} is no file")
+
+def read_plain(path: Path, most: int) -> bytes:
+    """A file's content; raises as `open_plain`, and `PipelineError` if it is larger."""
+    with open_plain(path) as file:
         content = file.read(most + 1)
     if len(content) > most:
         raise PipelineError(f"{path} is larger than {most >> 20} MiB, and so none of Tailrace's")

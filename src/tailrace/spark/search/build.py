@@ -36,15 +36,15 @@ from tailrace.position import Position
 from tailrace.printable import first_line
 from tailrace.schema.letter_case import lowers_names
 from tailrace.search.analysis import Analyser
-from tailrace.search.feed import Feed, Indexed, check_log
+from tailrace.search.feed import Feed, Indexed, check_indexed
 from tailrace.search.manifest import FILE, Manifest, shard_of
 from tailrace.search.shard import ShardWriter, open_shard, state_in
 from tailrace.spark.datasource import register
+from tailrace.spark.input.offset import Offset
 from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.search.lake import position_of, take_lake
 from tailrace.spark.session import session
 from tailrace.spark.stream import BASES
-from tailrace.spark.stream_offset import Offset
 from tailrace.spark.tasks import Report, run
 from tailrace.storage import find
 from tailrace.storage.objects.url import names_object
@@ -338,7 +338,7 @@ class _Indexing:
                 kind = "a log" if is_lake else "a lake"
                 raise UsageError(f"the index is of {kind}: give that, or another --into")
             if not is_lake:
-                check_log(_log_of(self._log), state)
+                check_indexed(_log_of(self._log), state)
             self.done = Indexed(position=state.position, time=state.time)
             return state.position
         if self._log.server is None or Server.parse(self._log.server).start is not None:

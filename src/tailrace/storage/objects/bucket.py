@@ -41,17 +41,14 @@ class Listing:
     folders: list[str]
 
 
-class Bucket(Protocol):
-    """A bucket. Keys are complete. Any thread may call it. Every method raises StorageError.
+class Objects(Protocol):
+    """What a lake's journal needs of a bucket. Keys are complete. Every method raises StorageError.
 
     Each is one request, if not said otherwise.
     """
 
     def path(self, key: str) -> str:
         """An object's URL, for messages; no request."""
-
-    def size(self, key: str) -> int | None:
-        """An object's bytes; None where there is none."""
 
     def read(self, key: str, offset: int, count: int) -> tuple[memoryview, int]:
         """Bytes of an object, fewer only at its end, and the object's size.
@@ -67,14 +64,21 @@ class Bucket(Protocol):
         such calls for a key, in any processes, one succeeds, and the others raise ObjectExists.
         """
 
+    def remove(self, *keys: str) -> None:
+        """Remove objects, those that exist; a request for each thousand."""
+
+
+class Bucket(Objects, Protocol):
+    """A bucket. Any thread may call it."""
+
+    def size(self, key: str) -> int | None:
+        """An object's bytes; None where there is none."""
+
     def upload(self, key: str, size: int, pieces: Iterable[bytes | memoryview]) -> None:
         """Make an object of pieces, which have ``size`` bytes: it exists completely or not at all.
 
         Up to `PART` it is one request, else one for each part and three more. Raises ObjectExists.
         """
-
-    def remove(self, *keys: str) -> None:
-        """Remove objects, those that exist; a request for each thousand."""
 
 
 _STORES: Final[dict[tuple[str, bytes], Bucket]] = {}

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
-from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from tailrace.columns.read.planner import SplitPlanner
 from tailrace.constants import MAGIC
-from tailrace.errors import StorageError
-from tailrace.position import Position
+from tailrace.errors import PipelineError, SchemaError
+from tailrace.position import Position, bytes_after
 from tailrace.schema.catalogue import Catalogue
-from tailrace.schema.catalogue_json import to_json
-from tailrace.spark.complete import is_first
-from tailrace.spark.lake.resume import check_source, resume
+from tailrace.schema.catalogue_json import from_json, to_json
+from tailrace.spark.input.begin import check_begin, is_first
+from tailrace.spark.input.identity import check_source
+from tailrace.spark.input.lag import Lag, second_of
+from tailrace.spark.input.taken import Taken
 from tailrace.spark.manifest.manifest import SourceState
-from tailrace.spark.server_start import check_begin
-from tailrace.spark.taken import Taken
 from tailrace.storage.identity import digests
-from tailrace.storage.streams.base import read_exactly
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -28,25 +25,14 @@ if TYPE_CHECKING:
     from tailrace.columns import Split
     from tailrace.schema.catalogue import Learned
     from tailrace.schema.tables import TableState
-    from tailrace.storage import LogFile, LogSeries
+    from tailrace.storage import LogSeries
     from tailrace.values.schema import TableDefinition
 
 _AHEAD: Final = 4
 """Batches that are planned ahead, at least, where there is a backlog."""
 
 
-@dataclass(frozen=True)
-class Lag:
-    """How far the lake is behind a source's log, as far as that is here.
-
-    ``seconds`` is the age of the first event that is not in the lake; 0 where there is none.
-    """
-
-    bytes: int
-    seconds: float
-
-
-class Inflow:
+class SourceCursor:
     """Plans the splits of one source, from where the lake ends, and gives them batch by batch.
 
     ``state`` is how far the lake has it (None: nothing yet), ``given`` definitions of tables of
@@ -54,7 +40,7 @@ class Inflow:
     of it begins, None: with its first file. With ``hold`` nothing is given that is after an
     in-doubt XA transaction. With ``cascades`` splits are cut, and know tables, as it takes to carry
     out what foreign keys do. Splits begin at ``cuts``, which are where definitions stand.
-    Raises what `resume` raises.
+    Raises `PipelineError` where the schema history of ``state`` is damaged.
     """
 
     def __init__(
@@ -73,8 +59,8 @@ class Inflow:
         self.name = series.name
         self._state = state
         self._series = series
-        after: Position | None = None
-        seen: Position | None = None
+        after = None if state is None else state.position
+        seen = None if state is None else state.seen
         if state is None:
             first = series.files[0]
             at_head = begin is None or begin == Position(first.name, len(MAGIC))
@@ -82,35 +68,26 @@ class Inflow:
                 from_first=at_head and is_first(first), begin=None if at_head else begin
             )
         else:
-            _, after, catalogue = resume(series, state)
-            seen = state.seen
+            catalogue = _known(series, state)
         if lowers_names is not None:
             catalogue.lowers_names = lowers_names
         catalogue.given(given)
         for each in learned:
             catalogue.learn(each)
-        self._first_known = catalogue
-        self._start: SourceState | None = None
+        self.first_known = catalogue
+        """The schema history at the start of the first file; not to be changed."""
+        self.begun: SourceState | None = None
+        """Where a lake begins that has nothing of it, as a state; None: with its first file."""
         if begin is not None:
+            check_begin(series, begin)
             (log,) = (log for log in series.files if log.name == begin.file)
-            check_begin(log, begin)
             head, tail = digests(log, begin.offset)
             after = begin
-            self._start = SourceState(begin.file, begin.offset, {}, head, tail, to_json(catalogue))
+            self.begun = SourceState(begin.file, begin.offset, {}, head, tail, to_json(catalogue))
         self._planner = SplitPlanner(
             catalogue, after, hold=hold, cascades=cascades, cuts=cuts, seen=seen
         )
         self._waiting: deque[Split] = deque()
-
-    @property
-    def first_known(self) -> Catalogue:
-        """The schema history at the start of the first file; not to be changed."""
-        return self._first_known
-
-    @property
-    def begun(self) -> SourceState | None:
-        """Where a lake begins that has nothing of it, as a state; None: with its first file."""
-        return self._start
 
     @property
     def catalogue(self) -> Catalogue:
@@ -156,34 +133,40 @@ class Inflow:
 
         They end where a transaction does. None: there are none.
         """
-        splits: list[Split] = []
-        size = 0
-        while whole := self._whole():
-            size += whole[-1].end - whole[0].start
-            if splits and most is not None and size > most:
+        taken = size = 0
+        waiting = [*self._waiting]
+        for number, split in enumerate(waiting, 1):
+            size += split.end - split.start
+            is_end = number == len(waiting) or waiting[number].inside is None
+            if is_end and (not taken or most is None or size <= most):
+                taken = number
+            elif is_end:
                 break
-            splits += whole
-            for _ in whole:
-                self._waiting.popleft()
-        return Taken(self._series, splits, self._start, self.seen) if splits else None
+        splits = [self._waiting.popleft() for _ in range(taken)]
+        return Taken(self._series, splits, self.begun, self.seen) if splits else None
+
+    def upto(self, end: Position, *, enough: int | None = None) -> list[Split]:
+        """All splits up to a place, and the changes by statements before it; `look` says of what
+        ``enough`` is.
+        """
+        self.look(self._series, enough=enough)
+        found = []
+        while self._waiting:
+            split = self._waiting.popleft()
+            if Position(split.file, split.start) < end:
+                last = min(split.end, end.offset) if split.file == end.file else split.end
+                changes = tuple(each for each in split.changes if each.offset < last)
+                found.append(replace(split, end=last, changes=changes))
+        return found
 
     def nothing(self) -> Taken:
         """No splits, for a new lake that begins with nothing of the source but its place."""
-        begun = self._start
+        begun = self.begun
         if begun is None:
             first, offset = self._series.files[0], len(MAGIC)
-            known = to_json(self._first_known)
+            known = to_json(self.first_known)
             begun = SourceState(first.name, offset, {}, *digests(first, offset), known)
         return Taken(self._series, [], begun)
-
-    def _whole(self) -> list[Split]:
-        """The first split that waits, and those that continue its last transaction."""
-        found: list[Split] = []
-        for split in self._waiting:
-            if found and split.inside is None:
-                break
-            found.append(split)
-        return found
 
     def committed(self, state: SourceState | None) -> None:
         """What was taken is in the lake."""
@@ -192,45 +175,24 @@ class Inflow:
     @property
     def lag(self) -> Lag:
         """How far the lake is behind what was seen of the log at the last look."""
-        behind = self.behind()
         if self._waiting:
-            log, start = self._waiting[0].log, self._waiting[0].start
+            since = second_of(self._waiting[0].log, self._waiting[0].start)
         elif (held := self.held) is not None:
             log = next(log for log in self._series.files if log.name == held.file)
-            start = held.offset
+            since = second_of(log, held.offset)
         else:
-            return Lag(behind, 0.0)
-        return Lag(behind, max(time.time() - _second(log, start), 0.0))
+            since = None
+        return Lag(self.behind(), since)
 
     def behind(self, end: Position | None = None) -> int:
         """The bytes of log that the lake has not, up to ``end`` or the end of what was seen."""
-        state = self._state
-        count = 0
-        for log in self._series.files:
-            size = log.size
-            if end is not None and Position(log.name, size) > end:
-                size = end.offset if log.name == end.file else 0
-            if state is None or (log.name not in state.files and log.name != state.file):
-                count += size
-            elif log.name == state.file:
-                count += max(size - state.offset, 0)
-        return count
+        place = None if self._state is None else self._state.position
+        return max(bytes_after(self._series.sizes, place, end), 0)
 
 
-def settled(series: LogSeries, again: LogSeries) -> bool:
-    """Whether two successive looks at a series saw the same files, the last aside.
-
-    A file that was looked at while it was the last may have grown before the next was created.
-    """
-    one, two = ([(log.name, log.size) for log in each.files[:-1]] for each in (series, again))
-    return one == two and series.files[-1].name == again.files[-1].name
-
-
-def _second(log: LogFile, offset: int) -> float:
-    """The time of the event at an offset, in seconds; now where it cannot be read."""
+def _known(series: LogSeries, state: SourceState) -> Catalogue:
+    """The schema history at the start of the file in which the lake has a source's log."""
     try:
-        with closing(log.open()) as file:
-            stamp = int.from_bytes(read_exactly(file, offset, 4), "little")
-    except StorageError:
-        return time.time()
-    return float(stamp) if stamp else time.time()
+        return from_json(state.tables)
+    except SchemaError as error:
+        raise PipelineError(f"source {series.name}: the lake's manifest: {error}") from error

@@ -1,4 +1,6 @@
-"""Where a new lake begins in a server's log, by its URL; written down before anything is copied.
+"""Where reading begins: in a server's log by its URL, in files by position or GTIDs.
+
+Where a new lake begins in a server's log is written down before anything is copied:
 
     lake/_tailrace/sources/db1.example.org_3306.begin.json
     {"version": 1, "file": "binlog.000003", "offset": 1234, "start": "now"}
@@ -12,31 +14,34 @@ from __future__ import annotations
 
 import json
 import shutil
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from tailrace.errors import UsageError
+from tailrace.errors import StorageError, UsageError
 from tailrace.gtid import GtidSet
 from tailrace.live.feed import find_time
 from tailrace.live.session import Identity, Session
 from tailrace.live.transport import ServerStream, ServerTransport
 from tailrace.log.events import gtids_at
+from tailrace.log_name import file_number
 from tailrace.position import Position
 from tailrace.printable import printable
 from tailrace.selection import start_text
 from tailrace.spark.manifest.damage import reading_file
 from tailrace.spark.manifest.json_file import read_json
 from tailrace.spark.manifest.on_disk import write_file
-from tailrace.storage.search import Beginnings
+from tailrace.storage.search import Beginnings, gtids_before
 from tailrace.times import Time
-from tailrace.transports.gtids import Awaited
+from tailrace.transports import SeriesTransport
+from tailrace.transports.gtids import Awaited, already_read, locate_gtids, read_after
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tailrace.gtid import GtidState
     from tailrace.live.url import Source
-    from tailrace.storage import LogFile
+    from tailrace.storage import LogFile, LogSeries
 
 _VERSION: Final = 1
 SUFFIX: Final = ".begin.json"
@@ -56,7 +61,7 @@ def begin_of(source: Source, path: Path) -> tuple[Position | None, bool]:
         if given in {None, start}:
             return place, False
         forget(path)
-    found = _found(source)
+    found = located(source)
     if found is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         content = {
@@ -91,11 +96,20 @@ def _load(path: Path) -> tuple[Position, str]:
         return Position(file, offset), start
 
 
-def _found(source: Source) -> Position | None:
+def session_of(source: Source) -> Session:
+    """A session on a server, to ask it where its log begins and ends."""
+    return Session.open(source, source.hosts[0], Identity())
+
+
+def located(source: Source) -> Position | None:
+    """Where a server's log is to be read from by the start in its URL; None: from its oldest file.
+
+    Raises UsageError for GTIDs of which some come after the place, and what asking it raises.
+    """
     start = source.start
     if start is None or start == "oldest" or isinstance(start, Position):
         return start if isinstance(start, Position) else None
-    with Session.open(source, source.hosts[0], Identity()) as session:
+    with session_of(source) as session:
         end = session.end()
         if start == "now":
             return end
@@ -114,21 +128,47 @@ def _found(source: Source) -> Position | None:
     later = Awaited(start)
     later.without(gtids_at(log, place))
     if later.left:
-        raise UsageError(
-            f"{source.name}: the GTIDs to begin after have a gap: the first transaction that is not"
-            f" among them begins at {place}, and {printable(later.left)[:200]} come after it, which"
-            " a lake that begins there would take again: give ?position=FILE:OFFSET"
-        )
+        raise _gap(source.name, place, later.left)
     return place
 
 
-def check_begin(log: LogFile, place: Position) -> None:
-    """Raise UsageError where a place of a log is not between transactions.
+def after_gtids(series: LogSeries, start: GtidState) -> Position:
+    """The same of a log in files, for GTIDs. Raises UsageError, GtidError."""
+    read = already_read(start)
+    place = locate_gtids(series.files, read)
+    if gaps := read_after(series.files, place, read):
+        raise _gap(series.name, place, f"some that are (at {gaps[0][0]}:{gaps[0][1]})")
+    return place
+
+
+def _gap(name: str, place: Position, later: str) -> UsageError:
+    return UsageError(
+        f"{name}: the GTIDs to begin after have a gap: the first transaction that is not among them"
+        f" begins at {place}, and {printable(later)[:200]} come after it, and would be read again:"
+        " give a position (FILE:OFFSET)"
+    )
+
+
+def check_begin(series: LogSeries, place: Position) -> None:
+    """Raise UsageError where a place is not between the transactions of a log.
 
     Events of the server's own may stand there, as those by which MariaDB notes a checkpoint.
     """
-    begins = Beginnings.of([log])
-    if not begins.allows(place):
-        raise UsageError(
-            f"no transaction begins at {place}: a mirror begins where one ended, as {begins.end}"
-        )
+    with suppress(StorageError):
+        if SeriesTransport(series).begin_of(place) == place:
+            return
+    begins = Beginnings.of([log for log in series.files if log.name == place.file])
+    begins.allows(place)
+    raise UsageError(
+        f"no transaction begins at {place}: reading begins where one ended, as {begins.end}"
+    )
+
+
+def is_first(log: LogFile) -> bool:
+    """Whether a file is the first that its server wrote: number 1, and no GTIDs before it."""
+    if file_number(log.name) != 1:
+        return False
+    try:
+        return not gtids_before(log)[1]
+    except StorageError:
+        return False

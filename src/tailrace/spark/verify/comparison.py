@@ -1,9 +1,8 @@
-"""`verify`: whether the current tables of a lake are those of the server.
+"""`verify`: whether the current tables of a lake equal the server's.
 
-A server that is written to is not stopped for it, so no two readings are of one moment. Each table
-is read by ranges of its key, then the lake; rows that differ are looked at again, until nothing was
-committed in between, or until the lake, with all of the log up to the second reading, differs from
-the server in just the same way as before.
+The server may change meanwhile, so its reading and the lake's are of different moments. Rows that
+differ are read again, until nothing was committed in between, or until the lake, with all of the
+log up to the second reading, differs from the server in the same way as before.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ from tailrace.log.sources import server_lowers_names
 from tailrace.spark.cascade.naming import CHANGED_BELOW
 from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.manifest.paths import within
-from tailrace.spark.verify_lag import Lag
-from tailrace.spark.verify_report import VerifyReport
-from tailrace.spark.verify_rounds import Rounds
+from tailrace.spark.verify.lag import Lag
+from tailrace.spark.verify.report import VerifyReport
+from tailrace.spark.verify.rounds import Rounds
 from tailrace.spark.workers import Workers
 from tailrace.table_filter import TableFilter
 from tailrace.table_name import TableName
@@ -39,8 +38,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from tailrace.spark.verify_report import TableVerdict
-    from tailrace.spark.verify_rounds import Progress
+    from tailrace.spark.verify.report import TableVerdict
+    from tailrace.spark.verify.rounds import Progress
 
 RANGE_ROWS: Final = 100_000
 FIRST_ROWS: Final = 10
@@ -59,23 +58,22 @@ def verify(
     rows: int = FIRST_ROWS,
     progress: Progress | None = None,
 ) -> VerifyReport:
-    """Compare the current tables of a lake with those of the server that it is made from.
+    """Compare the current tables of a lake with those of its server.
 
-    ``source`` is the server, named as `mirror` was told it; ``into`` what mirror
-    wrote into (a folder; of Iceberg also CATALOG.SCHEMA); nothing is written
-    to either, but for a folder of the lake's own that is removed again. ``tables`` are patterns of
-    the tables to compare, ``exclude`` of those to leave out.
-    The server's rows are read in ranges of ``range_rows`` by tasks of ``spark`` (a session, or a
-    function that gives one; by default a local one is started where there is more than a little to
-    read). A password that is given in the URL is not sent to tasks: then this process reads.
+    ``source`` is the server, by the URL that `mirror` was given; ``into`` is the lake (a folder;
+    for Iceberg also CATALOG.SCHEMA). `verify` writes only to a folder of its own in the lake, and
+    removes it. ``tables`` are patterns of the tables to compare, ``exclude`` of those to leave out.
+    Tasks of ``spark`` read the server's rows in ranges of about ``range_rows``. ``spark`` is a
+    session, or a function that returns one; by default, a local session is started if there are
+    more than a few rows to read. If the URL includes a password, this process reads the server.
 
     ``wait`` (``60s``, or a number of seconds) is the longest wait for the lake to be created, and
-    again for it to catch up with what was read of the server. Of the rows that differ ``rows`` are
-    told for each table. ``progress`` is called with ``create``, ``server``, ``lake`` or
-    ``wait``, how much is done, and of how much.
+    again for it to catch up with the server. The report lists ``rows`` differing rows of each
+    table. ``progress`` is called with ``create``, ``server``, ``lake`` or ``wait``, the amount
+    done, and the whole amount.
 
-    Raises `PipelineError` where the lake cannot be read or is not of this server, UsageError (also
-    where ``tables`` name one that is not there), and what connecting and reading raise.
+    Raises `PipelineError` if the lake cannot be read or is another server's, UsageError (also if
+    ``tables`` name a table that does not exist), and what connecting and reading raise.
     """
     if range_rows < 1 or rows < 0:
         raise UsageError("verify: range_rows is 1 or more, and rows 0 or more")
@@ -84,13 +82,12 @@ def verify(
     asked = source if isinstance(source, Source) else Source.parse(source)
     workers = Workers(spark, here=True)
     clock = time.perf_counter()
-    tell = progress or _quiet
+    tell = progress or (lambda _phase, _done, _total: None)
     if longest and not LakeView.is_there(into):
         tell("create", 0, 1)
     with Lag(asked, into, longest or 0.0) as lag, _scratch(lag.view.path) as folder:
-        rounds = Rounds(asked, lag, workers, folder, range_rows, tell)
-        if not _pickles(asked):
-            rounds.alone = True
+        alone = not _pickles(asked)
+        rounds = Rounds(asked, lag, workers, folder, range_rows, rows, tell, alone=alone)
         if server_lowers_names([ServerTransport(asked)]):
             wants = wants.lowered()
         for number in range(_TRIES):
@@ -104,7 +101,7 @@ def verify(
                 break
             if not caught_up or number == _TRIES - 1:
                 break
-        found = _explained(asked, rounds.verdicts(rows))
+        found = _explained(asked, rounds.verdicts())
         server = lag.end()
         behind = lag.behind(end)
         if behind.size is None:
@@ -160,7 +157,3 @@ def _scratch(path: Path) -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _quiet(_phase: str, _done: int, _total: int) -> None:
-    pass

@@ -19,8 +19,8 @@ import numpy as np
 from tailrace.errors import GtidError, PipelineError, SchemaError
 from tailrace.gtid import Gtid
 from tailrace.schema.catalogue_json import from_json, to_json
-from tailrace.spark.stream_index import Array, FileIndex
-from tailrace.spark.stream_offset import mark_of
+from tailrace.spark.input.header_index import Array, FileIndex
+from tailrace.spark.input.offset import mark_of
 
 if TYPE_CHECKING:
     from tailrace.storage import LogFile

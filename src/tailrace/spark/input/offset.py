@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from tailrace.constants import MAGIC
 from tailrace.errors import GtidError, PipelineError, UsageError
 from tailrace.position import Position
+from tailrace.spark.input.lag import Lag
 from tailrace.storage.identity import digests
 from tailrace.storage.streams.base import read_exactly
 
@@ -26,26 +27,6 @@ _DAMAGE: Final = (
 _MARK: Final = 16
 _LENGTH_AT: Final = len(MAGIC) + 9
 """Where the length of a log's first event stands, 4 bytes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Behind:
-    """What a log has after a place: bytes from the first transaction on, and that one's second."""
-
-    bytes: int
-    second: int
-
-    def json(self) -> dict[str, Any]:
-        """As text for people."""
-        return {
-            "bytes": self.bytes,
-            "since": dt.datetime.fromtimestamp(self.second, dt.UTC).isoformat(),
-        }
-
-    @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Self:
-        """What `json` made."""
-        return cls(int(given["bytes"]), int(dt.datetime.fromisoformat(given["since"]).timestamp()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +46,7 @@ class Offset:
     mark: str
     since: Position | None = None
     read: int | None = None
-    behind: Behind | None = None
+    behind: Lag | None = None
 
     def json(self) -> dict[str, Any]:
         """As Spark keeps it in the checkpoint: equal offsets give equal text."""
@@ -78,7 +59,11 @@ class Offset:
         if self.read is not None:
             found["read"] = self.read
         if self.behind is not None:
-            found["behind"] = self.behind.json()
+            since = int(self.behind.since or 0)
+            found["behind"] = {
+                "bytes": self.behind.bytes,
+                "since": dt.datetime.fromtimestamp(since, dt.UTC).isoformat(),
+            }
         return found
 
     @classmethod
@@ -92,13 +77,17 @@ class Offset:
                 str(given["mark"]),
                 None if since is None else Position.parse(since),
                 given.get("read"),
-                None if behind is None else Behind.of(behind),
+                None if behind is None else Lag(int(behind["bytes"]), _second(behind["since"])),
             )
         except _DAMAGE as error:
             raise PipelineError(
                 f"the checkpoint has the offset {given!r}, which is none of format binlog"
                 f" ({error}): begin the query with another checkpoint"
             ) from None
+
+
+def _second(text: str) -> int:
+    return int(dt.datetime.fromisoformat(text).timestamp())
 
 
 def mark_of(log: LogFile, offset: int) -> str:

@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import hashlib
 import time
+from abc import ABC, abstractmethod
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from tailrace.cache import own_cache
 from tailrace.errors import StorageError, UsageError
+from tailrace.gtid import GtidState
 from tailrace.live.scheme import names_server
-from tailrace.live.session import Identity, Session
 from tailrace.live.url import Source
 from tailrace.position import Position
 from tailrace.selection import one_start
-from tailrace.spark.manifest.manifest import SourceState
-from tailrace.spark.servers import SPOOL_LIMIT, Received, Room, ServerLogs
-from tailrace.spark.stream_saved import SavedIndices
+from tailrace.spark.input.begin import after_gtids, check_begin, session_of
+from tailrace.spark.input.folder import settled
+from tailrace.spark.input.header_index import BEGIN
+from tailrace.spark.input.saved_index import SavedIndices
+from tailrace.spark.input.spool import SPOOL_LIMIT, Received, Room, ServerLogs
 from tailrace.storage import find
+from tailrace.transports import SeriesTransport
 
 if TYPE_CHECKING:
     from tailrace.selection import Start
-    from tailrace.spark.stream_options import StreamOptions
+    from tailrace.spark.input.backlog import Backlog
     from tailrace.storage import LogSeries
 
-_LOOKS: Final = 20
 _LOOK_SECONDS: Final = 0.05
 _LOCK_SECONDS: Final = 15.0
 """How long the process of a query that was just stopped may still hold a copy's lock."""
@@ -34,123 +37,116 @@ _AWAY_SECONDS: Final = 3.0
 """How long a log that is being reset may not be there."""
 
 
-class StreamLog(Protocol):
+class GrowingLog(ABC):
     """One log that grows. ``start`` is where a query without a checkpoint begins."""
 
-    start: Start | None
+    is_full = False
+    """Whether receiving pauses, until a batch is finished or `receive_on` is called."""
 
-    @property
-    def is_full(self) -> bool:
-        """Whether receiving pauses, until a batch is finished or `receive_on` is called."""
+    def __init__(self, start: Start | None) -> None:
+        self.start = start
 
-    def receive_on(self, place: Position | None) -> None:
-        """Nothing that is here after a place can be read: receive more all the same."""
-
-    def look(self, place: Position | None) -> LogSeries:
+    @abstractmethod
+    def look(self, place: Position | None = None) -> LogSeries:
         """Its files as they are by now; ``place`` is how far the query has read it, if it has."""
 
-    def upto_now(self, place: Position | None, *, limited: bool = False) -> LogSeries:
-        """As `look`, with all that its server has by now, or if ``limited`` what the spool may."""
-
-    def now(self) -> Position | None:
-        """Where the server's log ends now; None where only the files say that."""
-
-    def check_oldest(self) -> None:
-        """Raise UsageError where the files begin later than what ``oldest`` means."""
-
-    def committed(self, place: Position) -> None:
-        """What stands before is not needed any more."""
-
+    @abstractmethod
     def saved(self, folder: str | None) -> SavedIndices:
         """Where its indices are kept; ``folder`` is the user's choice."""
 
-    def close(self) -> None:
+    def upto_now(
+        self,
+        place: Position | None = None,
+        *,
+        limited: bool = False,  # noqa: ARG002 - files are read where they are
+        end: Position | None = None,  # noqa: ARG002 - likewise
+    ) -> LogSeries:
+        """As `look`, with all that its server has by now, up to an ``end``; if ``limited``, with
+        what the spool may have.
+        """
+        return self.look(place)
+
+    def begin(self, backlog: Backlog) -> Position:
+        """Where a query without a checkpoint begins. Raises UsageError, GtidError."""
+        start = self.start
+        if start is None or start == "oldest":
+            return Position(self.look().files[0].name, BEGIN)
+        if start == "now":
+            return backlog.whole(self.upto_now())
+        if isinstance(start, Position):
+            check_begin(self.upto_now(end=Position(start.file, start.offset + 1)), start)
+            return start
+        if isinstance(start, GtidState):
+            return after_gtids(self.upto_now(), start)
+        return SeriesTransport(self.upto_now()).locate(start)
+
+    def receive_on(self, place: Position | None) -> None:  # noqa: B027 - files are received by others
+        """Nothing that is here after a place can be read: receive more all the same."""
+
+    def committed(self, place: Position) -> None:  # noqa: B027 - files that are not ours stay
+        """What stands before is not needed any more."""
+
+    def close(self) -> None:  # noqa: B027 - nothing is open
         """Let go of it."""
 
 
-def open_log(path: str, keyring: str | None, options: StreamOptions) -> StreamLog:
+def open_log(
+    path: str,
+    keyring: str | None,
+    start: Start | None,
+    spool: str | None,
+    spool_limit: int | None,
+) -> GrowingLog:
     """The log that a path or a server's URL means. Raises UsageError."""
     if not names_server(path):
-        if options.spool is not None or options.spool_limit is not None:
-            name = "spoolLimit" if options.spool is None else "spool"
+        if spool is not None or spool_limit is not None:
+            name = "spoolLimit" if spool is None else "spool"
             raise UsageError(f"option {name} is for servers: files are read where they are")
-        return FileLog(path, keyring, options.start)
+        return FileLog(path, keyring, start)
     if keyring is not None:
         raise UsageError("a keyring has the keys of files: a server sends its log decrypted")
-    if options.spool is None:
+    if spool is None:
         raise UsageError(
             "a server is read through a copy of its log: give the query a folder of its own for it,"
             ' which driver and tasks share, by option("spool", …)'
         )
     source = Source.parse(path)
-    start = one_start(source.start, options.start, source.name)
-    limit = options.spool_limit or SPOOL_LIMIT
-    return ServerLog(replace(source, start=start), Path(options.spool), limit)
+    start = one_start(source.start, start, source.name)
+    return ServerLog(replace(source, start=start), Path(spool), spool_limit or SPOOL_LIMIT)
 
 
-class FileLog:
+class FileLog(GrowingLog):
     """A log in a folder or an object store, that a server or a receiver writes to."""
 
-    is_full = False
-
     def __init__(self, path: str, keyring: str | None, start: Start | None) -> None:
-        self.start = start
+        super().__init__(start)
         self._path = path
         self._keyring = keyring
 
     def look(self, place: Position | None = None) -> LogSeries:
-        """Its files. One that grows just now is as it was once its next was created."""
-        before = self._there(place)
-        for _ in range(_LOOKS):
-            series = self._there(place)
-            if _sizes(before) == _sizes(series):
-                break
-            before = series
-        return series
-
-    def _there(self, place: Position | None) -> LogSeries:
         """Its files. A log that was there may be away for a moment: a server that resets it removes
         it first.
         """
         end = time.monotonic() + (_AWAY_SECONDS if place is not None else 0.0)
         while True:
             try:
-                return self._find()
+                (series,) = settled(self._find)
             except StorageError:
                 if time.monotonic() >= end:
                     raise
+            else:
+                return series
             time.sleep(_LOOK_SECONDS)
-
-    def upto_now(self, place: Position | None, *, limited: bool = False) -> LogSeries:
-        """As `look`."""
-        del limited
-        return self.look(place)
-
-    def now(self) -> None:
-        """The files say it."""
-        return
-
-    def check_oldest(self) -> None:
-        """The first file is the oldest: there is nothing to check."""
-
-    def receive_on(self, place: Position | None) -> None:
-        """Others write it."""
-
-    def committed(self, place: Position) -> None:
-        """Files that are not ours stay."""
 
     def saved(self, folder: str | None) -> SavedIndices:
         """In a folder of the cache that is named by where the log is."""
         if folder is not None:
             return SavedIndices(folder)
-        log = self._find().files[0]
+        log = self._find()[0].files[0]
         name = hashlib.sha256(f"{log.place}/{log.base}".encode()).hexdigest()[:16]
         return SavedIndices(own_cache("index") / name)
 
-    def close(self) -> None:
-        """Nothing is open."""
-
-    def _find(self) -> LogSeries:
+    def _find(self) -> list[LogSeries]:
         found = find(self._path, self._keyring)
         if len(found) != 1:
             names = ", ".join(series.name for series in found)
@@ -162,38 +158,44 @@ class FileLog:
             raise UsageError(
                 f"{self._path}: a stream reads its log more than once: not from a pipe"
             )
-        return found[0]
+        return found
 
 
-class ServerLog:
+class ServerLog(GrowingLog):
     """A server's log, received into a folder by a thread from the first look on."""
 
     def __init__(self, source: Source, folder: Path, limit: int) -> None:
-        self.start = source.start
-        if self.start != "now" and not isinstance(self.start, Position):
-            source = replace(source, start=None)
+        super().__init__(source.start)
         self._source = source
-        self._logs = ServerLogs(self._source, folder)
+        self._folder = folder
         self._room = Room(limit)
         self._received: Received | None = None
 
+    @property
+    def _logs(self) -> ServerLogs:
+        """The server, and its copy. It begins where the query does, or for GTIDs and times, which
+        need the definitions from before, with the oldest log.
+        """
+        is_known = self.start == "now" or isinstance(self.start, Position)
+        start = self.start if is_known else None
+        return ServerLogs(replace(self._source, start=start), self._folder)
+
     def _receive(self, place: Position | None) -> Received:
-        state = _state(place)
-        self._room.took_out(self._logs.waiting(state))
-        return Received(self._logs, state, self._room)
+        self._room.took_out(self._logs.waiting(place))
+        return Received(self._logs, place, self._room)
 
     @property
-    def is_full(self) -> bool:
+    def is_full(self) -> bool:  # type: ignore[override]
         """Whether receiving pauses at the spool's limit."""
         return self._received is not None and self._received.paused and self._room.is_full
 
     def receive_on(self, place: Position | None) -> None:
         """Receive as much as the limit after the place, or after what is here."""
-        self._room.took_out(self._logs.waiting(_state(place)))
+        self._room.took_out(self._logs.waiting(place))
         if self._room.is_full:
             self._room.hold()
 
-    def look(self, place: Position | None) -> LogSeries:
+    def look(self, place: Position | None = None) -> LogSeries:
         """What has been copied by now; waits for the first of it.
 
         Raises what ended the receiver, and StorageError where another query has the folder.
@@ -215,12 +217,20 @@ class ServerLog:
                 return series
             time.sleep(_LOOK_SECONDS)
 
-    def upto_now(self, place: Position | None, *, limited: bool = False) -> LogSeries:
-        """Waits until all is copied that the server has by now, or if ``limited`` until it pauses.
+    def upto_now(
+        self,
+        place: Position | None = None,
+        *,
+        limited: bool = False,
+        end: Position | None = None,
+    ) -> LogSeries:
+        """Waits until all of that is copied, or if ``limited`` until receiving pauses.
 
         Otherwise the spool exceeds its limit: before it is known where to begin, nothing is read.
         """
-        end = self.now()
+        with session_of(self._source) as session:
+            now = session.end()
+        end = now if end is None else min(now, end)
         while True:
             is_full = self.is_full  # what is here by then is seen
             series = self.look(place)
@@ -231,45 +241,31 @@ class ServerLog:
                 self.receive_on(place)
             time.sleep(_LOOK_SECONDS)
 
-    def now(self) -> Position:
-        """Where the server's log ends."""
-        with Session.open(self._source, self._source.hosts[0], Identity()) as session:
-            return session.end()
-
-    def check_oldest(self) -> None:
-        """Raise UsageError where the copy lacks files that the server has."""
-        first = self.look(None).files[0].name
-        with Session.open(self._source, self._source.hosts[0], Identity()) as session:
-            oldest = session.oldest_log()
-        if Position(oldest, 0) < Position(first, 0):
-            raise UsageError(
-                f"{self._logs.folder} has a copy that begins with {first}, and the server's logs"
-                f" begin with {oldest}: give the query a folder of its own by option spool"
-            )
+    def begin(self, backlog: Backlog) -> Position:
+        """As `GrowingLog.begin`; raises UsageError also if the copy lacks files that it needs."""
+        first = self.look().files[0].name
+        if self.start != "now" and not isinstance(self.start, Position):
+            with session_of(self._source) as session:
+                oldest = session.oldest_log()
+            if Position(oldest, 0) < Position(first, 0):
+                raise UsageError(
+                    f"{self._folder} has a copy that begins with {first}, and the server's logs"
+                    f" begin with {oldest}: give the query a folder of its own by option spool"
+                )
+        return super().begin(backlog)
 
     def committed(self, place: Position) -> None:
         """Files before that of the place are deleted as the next is created."""
-        if self._received is not None and (state := _state(place)) is not None:
-            self._received.committed(state)
-            self._room.took_out(self._logs.waiting(state))
+        if self._received is not None:
+            self._received.keep_from(place.file)
+            self._room.took_out(self._logs.waiting(place))
 
     def saved(self, folder: str | None) -> SavedIndices:
         """Next to the copy."""
-        return SavedIndices(folder or self._logs.folder / _INDICES)
+        return SavedIndices(folder or self._folder / _INDICES)
 
     def close(self) -> None:
         """End the receiver."""
         if self._received is not None:
             self._received.close()
             self._received = None
-
-
-def _state(place: Position | None) -> SourceState | None:
-    """A place as a receiver is told of it: by its file."""
-    if place is None:
-        return None
-    return SourceState(place.file, place.offset, files={}, head="", tail="", tables={})
-
-
-def _sizes(series: LogSeries) -> tuple[list[tuple[str, int]], str]:
-    return [(log.name, log.size) for log in series.files[:-1]], series.files[-1].name

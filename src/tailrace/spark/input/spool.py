@@ -13,14 +13,10 @@ import re
 import shutil
 import threading
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tailrace.constants import MAGIC
 from tailrace.errors import PipelineError
-from tailrace.live.scheme import names_server
-from tailrace.live.url import Source
-from tailrace.position import Position
+from tailrace.position import bytes_after
 from tailrace.printable import size
 from tailrace.replication.receiver import Receiver
 from tailrace.replication.retain import Retention
@@ -30,10 +26,12 @@ from tailrace.storage.index import INDEX_SUFFIX
 from tailrace.storage.purge import purge
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
+    from pathlib import Path
 
+    from tailrace.live.url import Source
+    from tailrace.position import Position
     from tailrace.replication.progress import Progress as Far
-    from tailrace.spark.manifest.manifest import SourceState
     from tailrace.storage import LogSeries
     from tailrace.storage.index import LogIndex
     from tailrace.storage.store import WritableStore
@@ -123,8 +121,6 @@ class ServerLogs:
 
     source: Source
     folder: Path
-    place: Position | None = None
-    """Where a new lake begins, None: with the copy."""
 
     @classmethod
     def below(cls, folder: Path, source: Source) -> ServerLogs:
@@ -139,21 +135,22 @@ class ServerLogs:
 
     def receive(
         self,
-        state: SourceState | None,
-        progress: Progress | None,
+        place: Position | None = None,
+        progress: Progress | None = None,
         full: Callable[[int], bool] | None = None,
     ) -> LogSeries:
         """Copy what is new up to the server's present end; the copy, as a series of files.
 
-        ``state`` is how far the lake has read it. ``progress`` is told ``receive``, bytes received,
-        and how many there will be. For ``full``, see `Receiver`. Raises what `Receiver.run` raises.
+        ``place`` is how far it was read, if it was. ``progress`` receives ``receive``, bytes
+        received, and how many there will be. For ``full``, see `Receiver`. Raises what
+        `Receiver.run` raises.
         """
 
         def tell(far: Far) -> None:
             if progress is not None:
                 progress("receive", far.received, far.received + (far.lag_bytes or 0))
 
-        Receiver(self.begin(state), self.folder, follow=False, on_progress=tell, full=full).run()
+        Receiver(self.begin(place), self.folder, follow=False, on_progress=tell, full=full).run()
         return self.series()
 
     @property
@@ -161,24 +158,13 @@ class ServerLogs:
         """Whether there is a copy."""
         return any(self.folder.glob(f"*{INDEX_SUFFIX}"))
 
-    def waiting(self, state: SourceState | None) -> int:
-        """The bytes of the copy that the lake does not have yet."""
-        if not self.is_there:
-            return 0
-        files = self.series().files
-        if state is None:
-            return sum(log.size for log in files)
-        last = Position(state.file, 0)
-        taken = state.offset if any(log.name == state.file for log in files) else 0
-        return sum(log.size for log in files if Position(log.name, 0) >= last) - taken
+    def waiting(self, place: Position | None) -> int:
+        """The bytes of the copy that were not read yet."""
+        return bytes_after(self.series().sizes, place) if self.is_there else 0
 
-    def begin(self, state: SourceState | None) -> Source:
+    def begin(self, place: Position | None) -> Source:
         """The source, with where a copy begins that is not there (any more)."""
-        if state is None and self.place is not None:
-            return replace(self.source, start=Position(self.place.file, len(MAGIC)))
-        if state is None:
-            return self.source
-        return replace(self.source, start=Position(state.file, len(MAGIC)))
+        return self.source if place is None else replace(self.source, start=place)
 
     def series(self) -> LogSeries:
         """The copy. Raises StorageError where there is none yet."""
@@ -186,7 +172,7 @@ class ServerLogs:
         return series
 
     def keep_from(self, file: str) -> None:
-        """Delete the files before the one up to which the lake has read."""
+        """Delete the files before one."""
         (index,) = self.folder.glob(f"*{INDEX_SUFFIX}")
         purge(index, to=file)
 
@@ -199,8 +185,8 @@ class Received:
     there is no ``room``, nothing is received.
     """
 
-    def __init__(self, logs: ServerLogs, state: SourceState | None, room: Room) -> None:
-        if state is not None and logs.source.retry is None:
+    def __init__(self, logs: ServerLogs, place: Position | None, room: Room) -> None:
+        if place is not None and logs.source.retry is None:
             logs = replace(logs, source=replace(logs.source, retry_first=True))
         self.logs = logs
         self.far: Far | None = None
@@ -210,7 +196,7 @@ class Received:
         self._kept = _Kept()
         self._failed: Exception | None = None
         self._room = room
-        self._begin = logs.begin(state)
+        self._begin = logs.begin(place)
         self._there = False
         """Whether a receiver has ever looked through the copy."""
         self._closing = threading.Event()
@@ -228,14 +214,12 @@ class Received:
         there = self._there or (self.paused and self.logs.is_there)
         return self.logs.series() if there else None
 
-    def committed(self, state: SourceState) -> None:
-        """The lake has the log up to there: files before are deleted as the next is created, or at
-        once while there is no room.
-        """
-        self._kept.place[:] = [state.file]
+    def keep_from(self, file: str) -> None:
+        """Delete the files before one when the next is created, or now while there is no room."""
+        self._kept.place[:] = [file]
         with self._pausing:
             if self.paused:
-                self.logs.keep_from(state.file)
+                self.logs.keep_from(file)
 
     def close(self) -> None:
         """End at a transaction's end, or at once where that does not come."""
@@ -287,21 +271,3 @@ class _Kept(Retention):
         """Purge what goes; gives the names."""
         going = [name for name in self.place if name in index.names[1:]]
         return index.purge(to=going[0]) if going else []
-
-
-def apart(sources: Sequence[str | Path | Source]) -> tuple[list[str | Path], list[Source]]:
-    """Those that are files, and those that are servers.
-
-    Paths are made absolute: tasks may be in another folder.
-    """
-    files: list[str | Path] = []
-    servers: list[Source] = []
-    for each in sources:
-        if isinstance(each, Source):
-            servers.append(each)
-        elif isinstance(each, str) and names_server(each):
-            servers.append(Source.parse(each))
-        else:
-            path = Path(each)
-            files.append(path.absolute() if each not in {"-", ""} and path.exists() else each)
-    return files, servers

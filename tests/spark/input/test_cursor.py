@@ -6,16 +6,15 @@ from pathlib import Path
 import pytest
 
 from tailrace.columns import plan_splits
-from tailrace.columns.read.planner import SplitPlanner
 from tailrace.errors import LogPurged, LogReset, PipelineError
-from tailrace.position import Position
-from tailrace.spark.inflow import Inflow
-from tailrace.spark.lake.resume import grown, resume, state_after
-from tailrace.spark.taken import Taken
+from tailrace.position import bytes_after
+from tailrace.spark import mirror
+from tailrace.spark.input.cursor import SourceCursor
+from tailrace.spark.input.taken import Taken
 from tailrace.storage import find
 from tailrace.storage.identity import digests
 
-SHOP = Path(__file__).resolve().parents[2] / "examples" / "shop" / "mariadb"
+SHOP = Path(__file__).resolve().parents[3] / "examples" / "shop" / "mariadb"
 
 
 @pytest.fixture
@@ -39,7 +38,7 @@ def logs(tmp_path):
 
 
 def read(series):
-    return state_after(Taken(series, plan_splits(series)), None)
+    return Taken(series, plan_splits(series)).state(None)
 
 
 def test_a_log_that_grew(logs):
@@ -49,24 +48,39 @@ def test_a_log_that_grew(logs):
     short = logs(**{names[2]: last[: bounds[0]]})
     state = read(short)
     assert (state.file, state.offset) == (names[2], bounds[0])
-    assert grown(short, state) == 0
+    assert bytes_after(short.sizes, state.position) == 0
     whole = logs()
-    assert grown(whole, state) == len(last) - bounds[0]
-    series, after, catalogue = resume(whole, state)
-    assert [file.name for file in series.files] == [names[2]]
-    assert after == Position(names[2], bounds[0])
-    assert catalogue.lookup("warehouse", "stock") is not None
-    splits = SplitPlanner(catalogue, after).plan(series)
-    assert [(each.start, each.end) for each in splits] == [(bounds[0], len(last))]
-    again = state_after(Taken(whole, splits), state)
-    assert again == read(whole)
+    assert bytes_after(whole.sizes, state.position) == len(last) - bounds[0]
+    assert bytes_after(whole.sizes, None) == sum(map(len, logs.content.values()))
+    cursor = SourceCursor(whole, state, (), hold=True)
+    assert cursor.catalogue.lookup("warehouse", "stock") is not None
+    cursor.look(whole)
+    taken = cursor.take()
+    assert [(each.file, each.start, each.end) for each in taken.splits] == [
+        (names[2], bounds[0], len(last))
+    ]
+    assert replace(taken.state(state), seen=None) == read(whole)
 
 
 def test_nothing_new_keeps_the_state(logs):
     series = logs()
     state = read(series)
-    assert state_after(Taken(series, []), state) is state
-    assert state_after(Taken(series, []), None) is None
+    assert Taken(series, []).state(state) is state
+    assert Taken(series, []).state(None) is None
+
+
+def test_a_state_does_not_grow_with_files_that_were_purged(logs):
+    """But for the first file, which says where the lake begins in the log."""
+    first, middle, last = sorted(logs.content)
+    whole = logs()
+    before = Taken(whole, plan_splits(replace(whole, files=whole.files[:2]))).state(None)
+    assert (before.file, [*before.files]) == (middle, [first])
+    later = replace(before, files={"binlog.000000": 7, first: len(logs.content[first])})
+    rest = logs(**{first: None})
+    cursor = SourceCursor(rest, later, (), hold=True)
+    cursor.look(rest)
+    state = cursor.take().state(later)
+    assert (state.file, [*state.files]) == (last, ["binlog.000000", middle])
 
 
 def test_another_log(logs):
@@ -83,12 +97,22 @@ def test_another_log(logs):
         (LogReset, state, {first: logs.content[first][:1000]}, "had 161876 bytes and has 1000"),
         (LogPurged, inner, gone, f"{middle} is gone.* begin with {last}, .*create a new lake"),
     ):
-        following = Inflow(logs(), found, (), hold=True)
+        following = SourceCursor(logs(), found, (), hold=True)
         series = logs(**changed)
-        with pytest.raises(kind, match=message):
-            resume(series, found)
-        with pytest.raises(kind, match=message):
-            following.look(series)
+        for cursor in (following, SourceCursor(series, found, (), hold=True)):
+            with pytest.raises(kind, match=message):
+                cursor.look(series)
+
+
+def test_another_log_of_the_same_size(logs, tmp_path):
+    """A run that has nothing new to read compares the log all the same."""
+    logs()
+    mirror(tmp_path / "mariadb", tmp_path / "lake", incomplete="accept")
+    assert mirror(tmp_path / "mariadb", tmp_path / "lake").log_bytes == 0
+    last = max(logs.content)
+    logs(**{last: flipped(logs.content[last], -30)})
+    with pytest.raises(LogReset, match="not those that were read"):
+        mirror(tmp_path / "mariadb", tmp_path / "lake")
 
 
 def flipped(data, at):
@@ -119,4 +143,4 @@ def test_a_damaged_schema_history(logs):
         with pytest.raises(
             PipelineError, match="source mariadb: the lake's manifest: the schema hist"
         ):
-            resume(logs(), state)
+            SourceCursor(logs(), state, (), hold=True)

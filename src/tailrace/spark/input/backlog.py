@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from tailrace.errors import LogReset, UsageError
-from tailrace.events import DecodeContext
-from tailrace.position import Position
+from tailrace.errors import LogReset
+from tailrace.position import Position, bytes_after
 from tailrace.schema.catalogue import Catalogue
-from tailrace.spark.stream_index import BEGIN, INNER_BYTES, IndexPlanner
-from tailrace.spark.stream_offset import Behind, Offset, mark_of
-from tailrace.storage.identity import check_read, file_read
-from tailrace.storage.reader import EventReader
-from tailrace.storage.streams.base import read_exactly
-from tailrace.transaction import BoundaryParser
+from tailrace.spark.input.header_index import BEGIN, INNER_BYTES, IndexPlanner
+from tailrace.spark.input.identity import QUERY
+from tailrace.spark.input.lag import Lag, second_of
+from tailrace.spark.input.offset import Offset, mark_of
+from tailrace.storage.identity import file_read
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from tailrace.columns import Split
     from tailrace.schema.tables import TableState
-    from tailrace.spark.stream_index import FileIndex
-    from tailrace.spark.stream_saved import SavedIndices
+    from tailrace.spark.input.header_index import FileIndex
+    from tailrace.spark.input.saved_index import SavedIndices
     from tailrace.storage import LogFile, LogSeries
     from tailrace.values.schema import TableDefinition
-
-_REMEDY: Final = "copy the data again, and begin a new query with a checkpoint of its own"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +31,6 @@ class Limits:
 
     bytes: int | None = None
     transactions: int | None = None
-
-
-def check(series: LogSeries, offset: Offset) -> None:
-    """Raise `LogPurged`, `LogReset` where a log is not the one that was read up to an offset."""
-    at = offset.position.offset
-    check_read(
-        series,
-        offset.position,
-        _REMEDY,
-        lambda log: not offset.mark or mark_of(log, at) == offset.mark,
-    )
 
 
 class Backlog:
@@ -84,21 +68,16 @@ class Backlog:
         """Go through what is new in the log from ``start`` on, until more than ``enough`` is known
         behind it. Raises `LogPurged`, `LogReset` where the log is not there any more.
         """
-        log = file_read(series, start, _REMEDY)
-        if self._planner is None or start.file not in self._files:
-            self._begin(series, log)
-        while not self._has(start, enough):
-            if not self._look_further(series):
-                return
+        self._enter(series, start)
+        while not self._has(start, enough) and self._look_further(series):
+            pass
 
     def reach(self, series: LogSeries, start: Position, end: Position) -> None:
         """Go through the log from ``start`` on as far as ``end``, if that is not done yet.
 
         Raises `LogReset` where it does not come so far.
         """
-        log = file_read(series, start, _REMEDY)
-        if self._planner is None or start.file not in self._files:
-            self._begin(series, log)
+        self._enter(series, start)
         while end.file not in self._files or self._files[end.file].end < end.offset:
             if not self._look_further(series):
                 raise LogReset(
@@ -111,17 +90,15 @@ class Backlog:
         is there.
         """
         end, most, count = start, limits.bytes, limits.transactions
-        for index in self._from(start):
-            begin = start.offset if index.log.name == start.file else BEGIN
-            if index.end <= begin:
+        for index, begin, stop in self._parts(start):
+            if stop <= begin:
                 continue
-            if end != start and (
-                (most is not None and self._first_size(index, begin) > most) or count == 0
-            ):
+            first = index.cut(begin, stop, None, 1)
+            if end != start and ((most is not None and first - begin > most) or count == 0):
                 break
-            behind = index.cut(begin, index.end, most, count)
+            behind = index.cut(begin, stop, most, count)
             end = Position(index.log.name, behind)
-            if behind < index.end:
+            if behind < stop:
                 break
             if most is not None:
                 most = max(most - (behind - begin), 0)
@@ -129,20 +106,11 @@ class Backlog:
                 count = max(count - index.transactions(begin), 0)
         return end
 
-    @staticmethod
-    def _first_size(index: FileIndex, begin: int) -> int:
-        return index.cut(begin, index.end, None, 1) - begin
-
     def splits(self, series: LogSeries, start: Position, end: Position, target: int) -> list[Split]:
         """The splits of a range that `reach` knows, of about ``target`` bytes each."""
         found: list[Split] = []
-        for index in self._from(start):
-            name = index.log.name
-            begin = start.offset if name == start.file else BEGIN
-            behind = end.offset if name == end.file else index.end
-            found += index.splits(series.name, begin, behind, target)
-            if name == end.file:
-                break
+        for index, begin, stop in self._parts(start, end):
+            found += index.splits(series.name, begin, stop, target)
         return [replace(split, catalogue=self._told(split.catalogue)) for split in found]
 
     def _told(self, catalogue: Catalogue) -> Catalogue:
@@ -154,87 +122,65 @@ class Backlog:
     def offset(self, series: LogSeries, position: Position, since: Position | None) -> Offset:
         """The offset that stands for a position."""
         index = self._files.get(position.file)
-        log = file_read(series, position, _REMEDY)
+        log = file_read(series, position, QUERY)
         gtids = None if index is None else index.gtids_at(position.offset)
         return Offset(position, gtids, mark_of(log, position.offset), since)
 
     def size(self, start: Position, end: Position) -> int:
         """How many bytes of log stand between two positions."""
-        total = 0
-        for index in self._from(start):
-            name = index.log.name
-            begin = start.offset if name == start.file else BEGIN
-            total += max((end.offset if name == end.file else index.end) - begin, 0)
-            if name == end.file:
-                break
-        return total
+        known = ((index.log.name, index.end) for index, _, _ in self._parts(start))
+        return bytes_after(known, start, end)
 
-    def behind(self, series: LogSeries, end: Position) -> Behind | None:
+    def behind(self, series: LogSeries, end: Position) -> Lag | None:
         """What the log has after a position that was gone through, as far as that is known."""
-        first = None
-        for index in self._from(end):
-            begin = end.offset if index.log.name == end.file else BEGIN
+        for index, begin, _ in self._parts(end):
             begins = index.begins[index.begins >= begin]
             if len(begins):
                 first = Position(index.log.name, int(begins[0]))
-                break
-        if first is None:
-            return None
-        log = file_read(series, first, _REMEDY)
-        later = series.files[series.files.index(log) :]
-        total = sum(each.size for each in later) - first.offset
-        with closing(log.open()) as file:
-            second = int.from_bytes(read_exactly(file, first.offset, 4), "little")
-        return Behind(total, second)
+                log = file_read(series, first, QUERY)
+                return Lag(bytes_after(series.sizes, first), second_of(log, first.offset))
+        return None
 
-    def check_start(self, series: LogSeries, position: Position) -> None:
-        """Raise UsageError where no transaction begins or ends at a position of the user's."""
-        names = [log.name for log in series.files]
-        if position.file not in names:
-            raise UsageError(
-                f"option start: {position.file} is not among the logs of {series.name}: {names[0]}"
-                f" to {names[-1]}"
-            )
-        self.look(series, Position(position.file, BEGIN), Limits(bytes=position.offset))
-        index = self._files[position.file]
-        if position.offset in {BEGIN, index.end} or position.offset in index.begins:
-            return
-        earlier = index.begins[index.begins < position.offset]
-        before = int(earlier[-1]) if len(earlier) else BEGIN
-        context, parser, behind = DecodeContext(), BoundaryParser(), BEGIN
-        for at, raw in EventReader(index.log, start=before):
-            if at >= position.offset:
-                break
-            event = context.decode(raw, file=position.file, offset=at, verify_checksum=False)
-            if at >= before:
-                parser.feed(event)
-                behind = at + len(raw)
-        if behind != position.offset or parser.inside:
-            raise UsageError(
-                f"option start: no transaction begins at {position}; one begins at"
-                f" {position.file}:{before}"
-            )
+    def whole(self, series: LogSeries) -> Position:
+        """Where the last transaction ends that is complete and not in-doubt; the log's begin if
+        there is none.
+        """
+        first = Position(series.files[0].name, BEGIN)
+        self.look(series, first, Limits())
+        return self.end or first
 
     def forget(self, end: Position) -> None:
         """Let go of what stands in files before an offset's."""
         for name in [name for name in self._files if Position(name, BEGIN) < Position(end.file, 0)]:
             del self._files[name]
 
-    def _from(self, start: Position) -> list[FileIndex]:
-        """The indices of the files from a position's on, in order."""
-        first = Position(start.file, 0)
-        names = sorted(Position(name, BEGIN) for name in self._files)
-        return [self._files[place.file] for place in names if place > first]
+    def _parts(
+        self, start: Position, end: Position | None = None
+    ) -> Iterator[tuple[FileIndex, int, int]]:
+        """The files from a position on, up to an ``end``, and the offsets between which they are
+        of that range.
+        """
+        for place in sorted(Position(name, BEGIN) for name in self._files):
+            index = self._files[place.file]
+            if place > Position(start.file, 0) and (end is None or place <= end):
+                begin = start.offset if place.file == start.file else BEGIN
+                stop = end.offset if end is not None and place.file == end.file else index.end
+                yield index, begin, stop
 
     def _has(self, start: Position, limits: Limits) -> bool:
         """Whether so much is known after a position that one of the limits cuts it."""
         size = count = 0
-        for index in self._from(start):
-            begin = start.offset if index.log.name == start.file else BEGIN
-            size += max(index.end - begin, 0)
+        for index, begin, stop in self._parts(start):
+            size += max(stop - begin, 0)
             count += index.transactions(begin)
         enough = limits.bytes is not None and size > limits.bytes
         return enough or (limits.transactions is not None and count > limits.transactions)
+
+    def _enter(self, series: LogSeries, start: Position) -> None:
+        """Know the file of a position, at least what is before the new. Raises as `file_read`."""
+        log = file_read(series, start, QUERY)
+        if self._planner is None or start.file not in self._files:
+            self._begin(series, log)
 
     def _begin(self, series: LogSeries, log: LogFile) -> None:
         """Begin with a file: with what was saved of it, else of the files before it."""
@@ -266,7 +212,7 @@ class Backlog:
             names = [log.name for log in series.files]
             part = replace(series, files=series.files[names.index(self._first) :])
         elif planner.last not in {log.name for log in series.files}:
-            file_read(series, Position(planner.last, BEGIN), _REMEDY)
+            file_read(series, Position(planner.last, BEGIN), QUERY)
         planner.look(part, enough=1)
         self._files.update(planner.files)
         planner.let_go()

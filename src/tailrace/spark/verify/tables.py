@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from tailrace.live.driver import ER, ServerAnswer, err
-from tailrace.live.tables import has_rows
+from tailrace.live.driver import ER, err
+from tailrace.live.tables import has_rows, tables_of
+from tailrace.schema.tokens import quoted_table
+from tailrace.snapshot.columns import columns_of
 from tailrace.spark.manifest.status import INCOMPLETE
-from tailrace.spark.verify_server import ServerTable, columns_of
-from tailrace.table_name import TableName
+from tailrace.spark.verify.server import ServerTable
 
 if TYPE_CHECKING:
     from tailrace.live.connect import ServerConnection
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from tailrace.table_filter import TableFilter
 
 _DENIED: Final = frozenset({ER.DBACCESS_DENIED_ERROR, ER.TABLEACCESS_DENIED_ERROR})
-_SYSTEM: Final = ("information_schema", "mysql", "performance_schema", "sys")
 
 
 @dataclass(frozen=True)
@@ -50,31 +50,28 @@ def candidates(
         for state in manifest.tables.values()
         if state.source == source and not state.dropped
     }
-    there = [
-        (database, table)
-        for database, table in _tables(connection)
-        if (mirrored(database, table) or str(TableName(database, table)) in states)
-        and asked(database, table)
-    ]
+    there = {
+        str(table): table
+        for table in tables_of(connection)
+        if (mirrored(*table) or str(table) in states) and asked(*table)
+    }
     found = []
-    for database, table in there:
-        name = str(TableName(database, table))
+    for name, table in there.items():
         if name in states:
             found.append(_candidate(connection, states[name]))
-        elif has_rows(connection, TableName(database, table)):
+        elif has_rows(connection, table):
             found.append(Candidate(name, reason="it is not in the lake"))
-    names = {str(TableName(database, table)) for database, table in there}
     found += [
         _unseen(connection, name, state)
         for name, state in states.items()
-        if name not in names and asked(state.database, state.table)
+        if name not in there and asked(state.database, state.table)
     ]
     return sorted(found, key=lambda each: each.name)
 
 
 def _unseen(connection: ServerConnection, name: str, state: TableState) -> Candidate:
     """A table that the server does not list: it has none, or the account may not know of it."""
-    quoted = ServerTable(state.database, state.table, (), (), ()).name
+    quoted = quoted_table(state.database, state.table)
     try:
         with connection.cursor() as cursor:
             cursor.execute(f"SELECT 1 FROM {quoted} LIMIT 0")  # noqa: S608 - quoted
@@ -133,15 +130,3 @@ def _candidate(connection: ServerConnection, state: TableState) -> Candidate:
         current.key,
     )
     return Candidate(name, state, table, notes=notes)
-
-
-def _tables(connection: ServerConnection) -> list[tuple[str, str]]:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT table_schema, table_name FROM information_schema.tables "
-            "WHERE table_type IN ('BASE TABLE', 'SYSTEM VERSIONED')"
-        )
-        rows: Any = cursor.fetchall()
-    found = ServerAnswer(rows, 2, server=connection.name, asked="information_schema.tables")
-    names = [(found.text(0, row), found.text(1, row)) for row in range(len(found))]
-    return [name for name in names if name[0].lower() not in _SYSTEM]

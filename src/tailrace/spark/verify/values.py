@@ -28,7 +28,6 @@ from tailrace.spark.current.rows import RAW
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-Numbers = np.ndarray[Any, np.dtype[np.int64]]
 Words = np.ndarray[Any, np.dtype[np.uint64]]
 
 _WORD: Final = np.dtype("<u8")
@@ -182,7 +181,7 @@ def _vectors(lists: pa.ListArray) -> pa.BinaryArray:
     return pa.array(values, pa.binary())
 
 
-def checksums(columns: Sequence[Values]) -> Numbers:
+def checksums(columns: Sequence[Values]) -> Words:
     """A 64-bit checksum of each row's values; NULL, no bytes and 0 are told apart.
 
     The same values give the same on every machine. -0.0 is 0.0.
@@ -193,7 +192,7 @@ def checksums(columns: Sequence[Values]) -> Numbers:
         for array in (values.typed, texts):
             words += [array.is_valid().to_numpy(zero_copy_only=False).astype(_WORD), *_words(array)]
     rows = memoryview(np.stack(words, axis=1).tobytes())
-    return _digests(rows, np.arange(len(rows) + 1, step=_WORD.itemsize * len(words))).view(np.int64)
+    return _digests(rows, np.arange(len(rows) + 1, step=_WORD.itemsize * len(words)))
 
 
 def _words(array: pa.Array) -> list[Words]:

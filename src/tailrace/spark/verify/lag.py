@@ -12,9 +12,9 @@ from tailrace.constants import GTID_TYPES, TYPE_AT
 from tailrace.errors import PipelineError, TailraceError
 from tailrace.live.session import Identity, Session
 from tailrace.live.transport import ServerTransport
-from tailrace.position import Position
+from tailrace.position import Position, bytes_after
+from tailrace.spark.input.spool import ServerLogs
 from tailrace.spark.lake.reading import LakeView
-from tailrace.spark.servers import ServerLogs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,15 +92,7 @@ class Lag(Closing):
             ) from error
         if not count:
             return Behind(0, 0)
-        between = sum(
-            size
-            for name, size in sizes.items()
-            if self.position < Position(name, 0) < Position(end.file, 0)
-        )
-        if end.file == self.position.file:
-            return Behind(end.offset - self.position.offset, count)
-        rest = sizes[self.position.file] - self.position.offset
-        return Behind(rest + between + end.offset, count)
+        return Behind(bytes_after(sizes.items(), self.position, end), count)
 
     def _transactions(self, end: Position) -> int:
         source = replace(self._source, start=self.position)
@@ -140,6 +132,6 @@ def _name(view: LakeView, source: Source) -> str:
         return next(iter(known))  # the server's own files, or a copy of them
     listed = ", ".join(sorted(known)) or "none"
     raise PipelineError(
-        f"{view.lake} is not made from {source.name}: its sources are {listed}; name the server as "
-        "mirror was told it"
+        f"{view.lake} is not made from {source.name}: its sources are {listed}; use the URL that "
+        "you gave to mirror"
     )

@@ -1,0 +1,178 @@
+"""A lake's own state: what a commit writes of it, and how long it takes to read, at 10,000 tables.
+
+The lake is a Delta one, simulated: no table has files, but the journal has all that a mirror of
+such a server knows of them. Each batch has a row for some tables. A checkpoint is written after a
+commit, seldom, and is a row of its own.
+"""
+
+from __future__ import annotations
+
+import resource
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from benchmarks.pipeline_rows import Row, spread
+from tailrace.schema.catalogue_json import from_json, to_json
+from tailrace.spark.lake.delta import DeltaTables
+from tailrace.spark.lake.reading import LakeView
+from tailrace.spark.lake.steps import Step, steps_json
+from tailrace.spark.lake.table_store import TableStore
+from tailrace.spark.manifest.journal import Journal
+from tailrace.spark.manifest.manifest import Current, DataFile, Manifest, SourceState, TableState
+from tailrace.spark.manifest.on_disk import LocalObjects
+from tailrace.table_filter import TableFilter
+
+if TYPE_CHECKING:
+    from benchmarks.pipeline_rows import Options
+
+_COLUMNS: Final = {
+    "id": ("bigint", pa.int64()),
+    "customer": ("int", pa.int32()),
+    "amount": ("decimal(12,2)", pa.decimal128(12, 2)),
+    "note": ("varchar(40)", pa.string()),
+    "made": ("datetime(6)", pa.timestamp("us")),
+    "x": ("double", pa.float64()),
+    "state": ("varchar(12)", pa.string()),
+    "seen": ("timestamp", pa.timestamp("us", "UTC")),
+    "city": ("varchar(60)", pa.string()),
+    "code": ("char(8)", pa.string()),
+}
+_SCHEMA: Final = pa.schema([(name, kind) for name, (_, kind) in _COLUMNS.items()])
+_BUCKETS: Final = 4
+
+
+def measure(options: Options) -> list[Row]:
+    """Bytes that a commit writes, by the tables that it touches; seconds to open the lake."""
+    count = 500 if options.quick else 10_000
+    found = []
+    with tempfile.TemporaryDirectory(prefix="tailrace-state-") as text:
+        lake = Path(text)
+        journal = Journal(LocalObjects(lake / "_tailrace"))
+        manifest = _begun(count)
+        _commit(journal, manifest, [])
+        for touched in (1, 100):
+            times, sizes = [], []
+            for _ in range(10):
+                manifest = _next(manifest, touched)
+                took, size = _commit(journal, manifest, list(manifest.tables)[:touched])
+                times.append(took)
+                sizes.append(size / 1024)
+            found.append(
+                Row(
+                    "state",
+                    f"{count:,} tables, a commit of {touched}",
+                    f"{spread(sizes, ' KiB', 1)} written, {spread(times, ' s', 3)}",
+                    f"{64 + touched} KiB",
+                )
+            )
+        began = time.perf_counter()
+        journal._checkpoint()  # noqa: SLF001 - whether one is due or not
+        took = time.perf_counter() - began
+        size = (lake / "_tailrace" / "journal" / f"{manifest.version:06}.all.jsonl").stat().st_size
+        found.append(
+            Row("state", f"{count:,} tables, a checkpoint", f"{size / 1e6:.1f} MB, {took:.2f} s")
+        )
+        for name, begin in (("after the checkpoint", 0), ("and 400 batches", 400)):
+            for _ in range(begin // (40 if options.quick else 1)):
+                manifest = _next(manifest, 1)
+                _commit(journal, manifest, [])
+            found.append(_opened(lake, f"{count:,} tables, {name}", manifest))
+    return found
+
+
+def _opened(lake: Path, what: str, manifest: Manifest) -> Row:
+    """Seconds to open the lake, to read and to write; and to parse all of its tables."""
+    readers, writers = [], []
+    for _ in range(5):
+        began = time.perf_counter()
+        view = LakeView.open(lake)
+        readers.append(time.perf_counter() - began)
+        began = time.perf_counter()
+        with TableStore(lake, "delta", DeltaTables(lake), label="lake"):
+            writers.append(time.perf_counter() - began)
+    began = time.perf_counter()
+    if view.manifest != manifest:
+        raise RuntimeError("the lake is not what was committed")
+    whole = time.perf_counter() - began
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+    return Row(
+        "state",
+        what,
+        f"opened in {spread(readers, ' s')} to read, {spread(writers, ' s')} to write; all tables "
+        f"parsed in {whole:.2f} s; {memory} MiB at most",
+        "1 s",
+    )
+
+
+def _begun(count: int) -> Manifest:
+    names = [f"table_{number:05}" for number in range(count)]
+    columns = [{"name": name, "type": kind} for name, (kind, _) in _COLUMNS.items()]
+    tables: list[dict[str, Any]] = [
+        {"database": "bench", "table": name, "columns": columns, "primary_key": ["id"]}
+        for name in names
+    ]
+    whole = [["bench", name] for name in names]
+    catalogue = from_json({"version": 2, "tables": tables, "whole": whole})
+    source = SourceState("binlog.000001", 4, {}, "0" * 64, "0" * 64, to_json(catalogue))
+    states = {f"bench.{name}": _table(name) for name in names}
+    keep = ("changelog", "current")
+    mode = "merge-on-read"
+    return Manifest(
+        1, TableFilter().only, keep, {"mysql": source}, states, "delta", update_mode=mode
+    )
+
+
+def _table(name: str) -> TableState:
+    files = tuple(DataFile(f"part-000001-{n:06}.parquet", 9999, 999999, 999999) for n in range(4))
+    return TableState(
+        "bench",
+        name,
+        "mysql",
+        "log",
+        _SCHEMA,
+        (DataFile("", 40_000, 4_000_000, 5_000_000),),
+        Current(_SCHEMA, ("id",), files),
+        parts={"changelog": f"bench.{name}_changelog", "current": f"bench.{name}"},
+        shapes={"changelog": _SCHEMA, "current": _SCHEMA},
+        folder=f"bench.{name}",
+    )
+
+
+def _next(manifest: Manifest, touched: int) -> Manifest:
+    number = manifest.next
+    tables = dict(manifest.tables)
+    for key in list(tables)[:touched]:
+        state = tables[key]
+        if (current := state.current) is None:
+            raise RuntimeError(key)
+        log = DataFile(f"part-{number:06}-000000.parquet", 1, 4000, 300)
+        tail = replace(log, name=f"part-{number:06}-000001.parquet")
+        small = {"changelog": (*state.small.get("changelog", ()), log)[-64:]}
+        current = replace(current, tails=(*current.tails[-8:], tail))
+        tables[key] = replace(state, small=small, current=current)
+    source = manifest.sources["mysql"]
+    source = replace(source, offset=source.offset + 500, tail=f"{number:064}")
+    return replace(manifest, version=number, tables=tables, sources={"mysql": source})
+
+
+def _commit(journal: Journal, manifest: Manifest, touched: list[str]) -> tuple[float, int]:
+    """Seconds, and bytes of the batch's documents."""
+    name = f"part-{manifest.version:06}-000000.parquet"
+    steps = [
+        step
+        for key in touched
+        for step in (Step(f"{key}_changelog", (name,)), Step(key, (name,), "", base="17"))
+    ]
+    began = time.perf_counter()
+    journal.prepare(manifest, steps_json(steps))
+    journal.done(manifest)
+    took = time.perf_counter() - began
+    journal.clean()
+    folder = Path(journal._path(0, "")).parent  # noqa: SLF001
+    paths = [folder / f"{manifest.version:06}{kind}.jsonl" for kind in ("", ".done")]
+    return took, sum(path.stat().st_size for path in paths)

@@ -1,0 +1,40 @@
+"""How far a reader is behind a log: in bytes (`tailrace.position.bytes_after`), and since when."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tailrace.errors import StorageError
+from tailrace.storage.streams.base import read_exactly
+
+if TYPE_CHECKING:
+    from tailrace.storage import LogFile
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """How far a reader is behind a log.
+
+    ``since`` is the second of the first event that was not read, None where there is none or it
+    has no time.
+    """
+
+    bytes: int
+    since: float | None = None
+
+    @property
+    def seconds(self) -> float:
+        """The age of the first event that was not read; 0 where there is none."""
+        return 0.0 if self.since is None else max(time.time() - self.since, 0.0)
+
+
+def second_of(log: LogFile, offset: int) -> int | None:
+    """The second of the event at an offset; None where it has none, or cannot be read."""
+    try:
+        with closing(log.open()) as file:
+            return int.from_bytes(read_exactly(file, offset, 4), "little") or None
+    except StorageError:
+        return None

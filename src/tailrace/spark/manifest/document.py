@@ -1,0 +1,121 @@
+"""A document of a lake's journal: lines of JSON, the first for the lake, one for each table in it.
+
+    {"layout": 4, "batch": 5, "lake": CHANGE, "tables": {"shop.orders": 812, "shop.old": null}, ...}
+    CHANGE
+
+The first line has the bytes of each other line, in their order, and null for a table that goes. A
+CHANGE is a merge patch (`merge_patch`), or a list of one value, which replaces what was before.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from tailrace.errors import PipelineError
+from tailrace.spark.manifest.damage import reading_file
+from tailrace.spark.manifest.json_file import LARGEST, check_size, parse, with_layout
+from tailrace.spark.manifest.merge_patch import difference, patched
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+LAYOUT: Final = 4
+"""Incremented when an older Tailrace could no longer read the lake."""
+LARGEST_WHOLE: Final = 4 << 30
+"""Bytes of a document. Each line has `json_file.LARGEST` at most."""
+WHAT: Final = "a document of a lake's journal"
+
+Change = dict[str, Any] | list[Any]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A table's line of a document at ``path``."""
+
+    path: str
+    content: memoryview
+
+    @property
+    def replaces(self) -> bool:
+        """Whether it replaces what was before."""
+        return bytes(self.content[:1]) == b"["
+
+
+@dataclass(frozen=True)
+class Document:
+    """The first line, and those of tables; None for a table that goes."""
+
+    head: dict[str, Any]
+    lines: dict[str, Line | None]
+
+
+def dump(path: str, head: Mapping[str, Any], tables: Mapping[str, Change | None]) -> bytes:
+    """A document's bytes. Raises `PipelineError` for one that could not be read again."""
+    lines = {key: None if each is None else _line(each) for key, each in tables.items()}
+    index = {key: None if line is None else len(line) for key, line in lines.items()}
+    first = _line({"layout": LAYOUT, **head, "tables": index})
+    made = b"".join([first, *filter(None, lines.values())])
+    try:
+        for line in (first, *filter(None, lines.values())):
+            check_size(line)
+    except ValueError as error:
+        raise _too_large(path, str(error)) from error
+    if len(made) > LARGEST_WHOLE:
+        raise _too_large(path, f"it has {len(made) >> 20} MiB")
+    return made
+
+
+def _line(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode() + b"\n"
+
+
+def _too_large(path: str, why: str) -> PipelineError:
+    return PipelineError(
+        f"{path} could not be read again, so it is not written: {why}; make several lakes of the "
+        "tables (--tables)"
+    )
+
+
+def load(path: str, content: bytes) -> Document:
+    """What `dump` wrote; raises `PipelineError` for anything else. No table's line is parsed."""
+    with reading_file(path, WHAT):
+        end = content.find(b"\n", 0, LARGEST) + 1
+        head = with_layout(path, parse(content[:end]), LAYOUT)
+        view = memoryview(content)
+        lines: dict[str, Line | None] = {}
+        for key, size in head.pop("tables").items():
+            if size is None:
+                lines[key] = None
+                continue
+            if type(size) is not int or not 0 < size <= min(len(content) - end, LARGEST):
+                raise ValueError(f"the line of table {key[:200]!r} is missing")
+            lines[key] = Line(path, view[end : end + size])
+            end += size
+        if end != len(content):
+            raise ValueError("it has more lines than tables")
+        return Document(head, lines)
+
+
+def change(old: dict[str, Any], new: dict[str, Any], is_same: Callable[[Any], bool]) -> Change:
+    """What makes a value of another: a patch, if ``is_same`` for what the patch makes."""
+    patch = difference(old, new)
+    return patch if is_same(patched(old, patch)) else [new]
+
+
+def changed(old: Any, by: Any) -> Any:
+    """What a change makes of a value. Raises ValueError."""
+    if not isinstance(by, list):
+        return patched(old, by)
+    (made,) = by
+    return made
+
+
+def folded(lines: Iterable[Line]) -> Any:
+    """The value that changes make, one after the other. Raises `PipelineError`."""
+    made: Any = {}
+    for line in lines:
+        with reading_file(line.path, WHAT):
+            made = changed(made, parse(bytes(line.content)))
+    return made

@@ -1,0 +1,372 @@
+"""A lake's journal: what each batch changed of the lake's manifest.
+
+    _tailrace/journal/
+      000005.jsonl        batch 5 as it was prepared: a change of the state before, and its steps
+      000005.done.jsonl   its outcome: another change, or that it was withdrawn
+      000005.all.jsonl    a checkpoint: the whole state after batch 5
+
+A document is created where there is none of its name, and never changed (`document` has the form).
+The lake's state is that of the last batch which is done; a batch that has no outcome yet is to be
+finished, or withdrawn. No two batches have one number. A checkpoint is written once the documents
+since the last one have more bytes than it, or are very many; what is older than the checkpoint
+before the last goes. So a reader may find that a document is gone: then it lists the journal again.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from tailrace.errors import PipelineError, StorageError
+from tailrace.spark.manifest import consistent
+from tailrace.spark.manifest.damage import reading_file
+from tailrace.spark.manifest.document import (
+    LARGEST_WHOLE,
+    WHAT,
+    Change,
+    Document,
+    Line,
+    change,
+    changed,
+    dump,
+    folded,
+    load,
+)
+from tailrace.spark.manifest.lazy_tables import LazyTables
+from tailrace.spark.manifest.manifest import Manifest
+from tailrace.spark.manifest.manifest_json import (
+    Histories,
+    lake_json,
+    lake_of,
+    states_of,
+    table_json,
+    table_of,
+)
+from tailrace.storage.objects.bucket import PART, NoSuchObject, ObjectExists
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from typing import TypeVar
+
+    from tailrace.spark.manifest.manifest import TableState
+    from tailrace.storage.objects.bucket import Objects
+
+    T = TypeVar("T")
+
+FOLDER: Final = "journal"
+_NAME: Final = re.compile(r"([0-9]{6,18})(|\.done|\.all)\.jsonl")
+_LEAST: Final = 64 << 10
+"""Bytes of documents that need no checkpoint."""
+_MOST: Final = 1000
+"""Documents after which there is one: readers open each of them."""
+
+_Names = dict[tuple[int, str], int]
+
+
+@dataclass
+class _State:
+    """A state as the documents have it: the lake's part as JSON, the tables as lines."""
+
+    version: int
+    lake: dict[str, Any]
+    lines: dict[str, tuple[Line, ...]]
+
+    def after(self, document: Document, path: str) -> _State:
+        """The state that a document makes of it."""
+        with reading_file(path, WHAT):
+            lake = changed(self.lake, document.head.get("lake", {}))
+            lines = dict(self.lines) if document.lines else self.lines
+            for key, line in document.lines.items():
+                if line is None:
+                    del lines[key]
+                elif line.replaces:
+                    lines[key] = (line,)
+                else:
+                    lines[key] = (*lines[key], line)
+            return _State(document.head["batch"], lake, lines)
+
+    def manifest(self, path: str, withdrawn: int) -> Manifest:
+        """The manifest; its tables are parsed and checked when they are asked for."""
+        lines = self.lines
+        with reading_file(path, WHAT):
+            states = states_of(self.lake)
+            if strange := states.keys() - lines.keys():
+                raise ValueError(f"table {min(strange)[:200]!r} has a status, and is missing")
+
+        def table(key: str) -> TableState:
+            value = folded(lines[key])
+            with reading_file(lines[key][-1].path, WHAT):
+                state = table_of(value, states.get(key, ()))
+                consistent.check_table(made, key, state)
+            return state
+
+        with reading_file(path, WHAT):
+            made = lake_of(self.lake, self.version, LazyTables(lines, states, table), withdrawn)
+            consistent.check_lake(made)
+        return made
+
+
+class Journal:
+    """The journal in a folder of a store. Raises `PipelineError`.
+
+    ``manifest`` is the state of the last batch that is done. ``prepared`` is the number of one that
+    has no outcome yet; 0 without one.
+    """
+
+    def __init__(self, objects: Objects, folder: str = FOLDER) -> None:
+        self._objects = objects
+        self._folder = folder
+        self._names: _Names = {}
+        self._drafts: list[str] = []
+        self._state = _State(0, {}, {})
+        self._coming: tuple[Manifest, dict[str, Any]] | None = None
+        self._lake: dict[str, Any] = {}
+        self._histories = Histories()
+        self.manifest = Manifest()
+        self.prepared = 0
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether the journal has anything."""
+        return bool(self._names)
+
+    # --- reading ---------------------------------------------------------------------------------
+
+    def read(self, until: int | None = None) -> bool:
+        """Read the lake's state; False where the journal has nothing.
+
+        With ``until``, the state after that batch, which is done whether or not it has an outcome.
+        """
+        self._names = {
+            name: size for name, size in self._listed().items() if until is None or name[0] <= until
+        }
+        try:
+            self._read(until)
+        except NoSuchObject as error:  # readers list again
+            raise PipelineError(f"{error}: bring it back, or create a new lake") from error
+        return self.is_begun
+
+    def _read(self, until: int | None) -> None:
+        state, withdrawn, self.prepared = _State(0, {}, {}), 0, 0
+        path = self._path(0, "")
+        last = max((number for number, _ in self._names), default=0) if until is None else until
+        first = max((number for number, kind in self._names if kind == ".all"), default=0)
+        if first:
+            path = self._path(first, ".all")
+            state = state.after(self._document(first, ".all"), path)
+        for number in range(first + 1, last + 1) if self._names else ():
+            outcome = None
+            if (number, ".done") in self._names:
+                outcome = self._document(number, ".done")
+                if outcome.head.get("withdrawn") is True:
+                    withdrawn = number
+                    continue
+            elif number != until:
+                if number < last:
+                    raise NoSuchObject(f"{self._path(number, '.done')}: no such file")
+                self.prepared = number
+                break
+            path = self._path(number, "")
+            state = state.after(self._document(number, ""), path)
+            if outcome is not None:
+                state = state.after(outcome, self._path(number, ".done"))
+        self._state = state
+        if state.version:
+            self.manifest = state.manifest(path, withdrawn)
+            self._lake = state.lake
+        else:
+            self.manifest = Manifest(withdrawn=withdrawn)
+
+    def coming(self, steps_of: Callable[[Any], T]) -> tuple[Manifest, T]:
+        """The manifest of the batch that is prepared, and its steps."""
+        path = self._path(self.prepared, "")
+        document = self._document(self.prepared, "")
+        state = self._state.after(document, path)
+        manifest = state.manifest(path, self.manifest.withdrawn)
+        with reading_file(path, WHAT):
+            steps = steps_of(document.head["steps"])
+        self._coming = manifest, state.lake
+        return manifest, steps
+
+    def _document(self, number: int, kind: str) -> Document:
+        path, pieces, offset, size = self._path(number, kind), [], 0, 1
+        while offset < size:
+            with _told():
+                piece, size = self._objects.read(self._key(number, kind), offset, PART)
+            if size > LARGEST_WHOLE:
+                raise PipelineError(f"{path} is larger than {LARGEST_WHOLE >> 20} MiB")
+            if not piece:
+                break
+            pieces.append(piece)
+            offset += len(piece)
+        document = load(path, b"".join(pieces))
+        with reading_file(path, WHAT):
+            if document.head["batch"] != number:
+                raise ValueError("it is of another batch")
+        return document
+
+    def _listed(self) -> _Names:
+        with _told():
+            found = self._objects.list(self._folder).objects
+        self._drafts = [name for name in found if name.endswith(".tmp")]
+        matches = ((_NAME.fullmatch(name), size) for name, size in found.items())
+        return {(int(match[1]), match[2]): size for match, size in matches if match is not None}
+
+    def _key(self, number: int, kind: str) -> str:
+        return f"{self._folder}/{number:06}{kind}.jsonl"
+
+    def _path(self, number: int, kind: str) -> str:
+        return self._objects.path(self._key(number, kind))
+
+    # --- writing ---------------------------------------------------------------------------------
+
+    def begin(self, manifest: Manifest) -> None:
+        """Take over the state of a lake that has no journal yet; it is written with a batch."""
+        self.manifest = manifest
+
+    def prepare(self, manifest: Manifest, steps: list[dict[str, Any]]) -> None:
+        """Put the next batch: from here on it is to be finished."""
+        number = manifest.version
+        if number != self.manifest.next:
+            raise ValueError(f"batch {number} was to come, and {self.manifest.next} is the next")
+        tables = _changes(self.manifest.tables, manifest.tables)
+        _check(self._path(number, ""), manifest, tables)
+        if self.manifest.version and not self._names:
+            self._checkpoint()
+        lake = lake_json(manifest, self._histories)
+        self._put(number, "", {**_lake(self._lake, lake), "steps": steps}, tables)
+        self.prepared = number
+        self._coming = manifest, lake
+
+    def done(self, manifest: Manifest) -> None:
+        """Call the batch done that is prepared, with the state that it came to."""
+        if self._coming is None:
+            raise AssertionError("no batch is prepared")
+        (before, was), lake = self._coming, self._coming[1]
+        tables: dict[str, Change | None] = {}
+        if manifest is not before:
+            lake = lake_json(manifest, self._histories)
+            tables = _changes(before.tables, manifest.tables)
+            _check(self._path(self.prepared, ".done"), manifest, tables)
+        self._put(self.prepared, ".done", _lake(was, lake), tables)
+        self.manifest, self._lake = manifest, lake
+        self.prepared, self._coming = 0, None
+        self._state = _State(0, {}, {})  # what was read of it need not stay
+
+    def withdraw(self) -> None:
+        """Call the batch withdrawn that is prepared: the state stays that of the one before."""
+        self._put(self.prepared, ".done", {"withdrawn": True}, {})
+        self.manifest = replace(self.manifest, withdrawn=self.prepared)
+        self.prepared, self._coming = 0, None
+
+    def clean(self) -> None:
+        """Write a checkpoint, if one is due, and remove what no reader needs any more."""
+        self._remove(self._drafts)  # of a process that was killed
+        self._drafts = []
+        whole = sorted(number for number, kind in self._names if kind == ".all")
+        last = whole[-1] if whole else 0
+        since = [size for (number, kind), size in self._names.items() if number > last]
+        least = max(_LEAST, self._names.get((last, ".all"), 0))
+        if self.manifest.version > last and (sum(since) > least or len(since) > _MOST):
+            self._checkpoint()
+            whole.append(self.manifest.version)
+        if len(whole) < 2:
+            return
+        first = whole[-2]
+        gone = [
+            name
+            for name in self._names
+            if name[0] < first or (name[0] == first and name[1] != ".all")
+        ]
+        self._remove(f"{number:06}{kind}.jsonl" for number, kind in gone)
+        for name in gone:
+            del self._names[name]
+
+    def _remove(self, names: Iterable[str]) -> None:
+        with _told():
+            self._objects.remove(*(f"{self._folder}/{name}" for name in names))
+
+    def _checkpoint(self) -> None:
+        manifest = self.manifest
+        self._lake = lake_json(manifest, self._histories)
+        tables: dict[str, Change | None] = {
+            key: [table_json(state)] for key, state in manifest.tables.items()
+        }
+        self._put(manifest.version, ".all", {"lake": [self._lake]}, tables)
+
+    def _put(
+        self, number: int, kind: str, head: dict[str, Any], tables: Mapping[str, Change | None]
+    ) -> None:
+        key = self._key(number, kind)
+        content = dump(self._path(number, kind), {"batch": number, **head}, tables)
+        try:
+            with _told():
+                self._objects.put(key, content, new=True)
+        except ObjectExists:
+            with _told():
+                found, _ = self._objects.read(key, 0, len(content) + 1)
+            if found != content:  # else an answer was lost
+                raise PipelineError(
+                    f"{self._objects.path(key)}: another process writes to the lake"
+                ) from None
+        self._names[number, kind] = len(content)
+
+
+def _check(path: str, manifest: Manifest, altered: Collection[str]) -> None:
+    """Raises `PipelineError` for what no one could read, of the tables that were altered."""
+    try:
+        consistent.check_lake(manifest)
+        consistent.check_names(manifest.tables)
+        for key, state in manifest.tables.items():
+            if key in altered or state.states:
+                consistent.check_table(manifest, key, state, altered=key in altered)
+    except ValueError as error:
+        raise PipelineError(
+            f"{path}: what was to be committed could not be read again, so it is not: {error}; "
+            "this is a mistake of Tailrace's, please report it"
+        ) from error
+
+
+def _lake(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Change]:
+    """A document's member for the lake's part, if that changes."""
+    if old is new:
+        return {}
+    found = change(old, new, new.__eq__) if old else [new]
+    return {"lake": found} if found else {}
+
+
+def _changes(
+    before: Mapping[str, TableState], after: Mapping[str, TableState]
+) -> dict[str, Change | None]:
+    """The changes of the tables that are not the same."""
+    if before is after:
+        return {}
+    found: dict[str, Change | None] = dict.fromkeys(key for key in before if key not in after)
+    for key, state in after.items():
+        known = before.get(key)
+        if known is None:
+            found[key] = [table_json(state)]
+        elif known is not state and known != state:
+            made = change(table_json(known), table_json(state), partial(_makes, state))
+            if made:
+                found[key] = made
+    return found
+
+
+def _makes(state: TableState, value: dict[str, Any]) -> bool:
+    """Whether JSON is read as a table: so files are in their order, too."""
+    return table_of(value, state.states) == state
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """The store's errors as the lake's, but for those that say what is there."""
+    try:
+        yield
+    except (NoSuchObject, ObjectExists):
+        raise
+    except StorageError as error:
+        raise PipelineError(f"the lake's journal: {error}") from error

@@ -1,0 +1,376 @@
+"""A manifest as JSON, its durable form, of which small changes are small merge patches.
+
+The lake's part and each table's are values of their own. Data files are members of an object, by
+name or by bucket, in their order; so are the tables of a schema history, by name. Empty members are
+left out.
+
+    {"keep": ["changelog"], "format": "delta", "update_mode": "merge-on-read", "cascades": "name",
+     "sources": {"mysql": {"file": "binlog.000002", "offset": 500, ..., "tables": {"version": 2,
+                           "tables": {"shop.orders": {"database": "shop", ...}}}}},
+     "points": {"mysql": {"binlog.000001:4": {...}}}, "states": {"shop.orders": [{...}]}}
+
+    {"database": "shop", "table": "orders", "folder": "shop.orders", "columns": "/////...",
+     "changelog": {"part-000001-000000.parquet": {"rows": 5, "size": 600, "memory": 700}},
+     "current": {"columns": ..., "key": ["id"], "buckets": 2,
+                 "files": {"1": {"name": "part-000001-000001.parquet", "rows": 5, ...}}}, ...}
+"""
+
+from __future__ import annotations
+
+import base64
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from tailrace.position import Position
+from tailrace.spark.manifest.manifest import (
+    Current,
+    DataFile,
+    History,
+    Manifest,
+    SourceState,
+    TableState,
+)
+from tailrace.spark.manifest.names import check_plain
+from tailrace.spark.manifest.status import Status
+from tailrace.table_name import TableName
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_BY_NAME: Final = ("tables", "given", "unknown", "learned", "temporary", "whole")
+"""The members of a schema history that are lists, each of whose members is about one table."""
+_MOST_BUCKETS: Final = 1 << 20
+_HISTORIES: Final = 8
+"""Schema histories that are remembered."""
+
+
+# --- writing -------------------------------------------------------------------------------------
+
+
+class Histories:
+    """Schema histories as JSON. One that is as it was before is the same object as before."""
+
+    def __init__(self) -> None:
+        self._known: list[tuple[dict[str, Any], dict[str, Any]]] = []
+
+    def json(self, history: dict[str, Any]) -> dict[str, Any]:
+        """A schema history whose lists are objects, by table."""
+        for known, made in self._known:
+            if known is history or known == history:
+                return made
+        made = by_table(history)
+        self._known = [(history, made), *self._known[:_HISTORIES]]
+        return made
+
+
+def lake_json(manifest: Manifest, histories: Histories) -> dict[str, Any]:
+    """All of a manifest but its number, and its tables, of which it has the statuses."""
+    found = _filled(
+        keep=list(manifest.keep),
+        sources={name: _source(each, histories) for name, each in manifest.sources.items()},
+        format=manifest.format,
+        shards=manifest.shards,
+        keys=[[name, list(key)] for name, key in manifest.keys],
+        update_mode=manifest.update_mode,
+        exclude=list(manifest.exclude),
+        points={
+            source: {at: _source(each, histories) for at, each in known.items()}
+            for source, known in manifest.points.items()
+        },
+        cascades=manifest.cascades,
+        states={
+            key: [_status(each) for each in state.states]
+            for key, state in with_status(manifest.tables)
+        },
+    )
+    return found | ({} if manifest.patterns is None else {"patterns": list(manifest.patterns)})
+
+
+def with_status(tables: Mapping[str, TableState]) -> Iterator[tuple[str, TableState]]:
+    """The tables that have a status; of `LazyTables` only these are parsed."""
+    for key in getattr(tables, "with_status", tables):
+        if (state := tables[key]).states:
+            yield key, state
+
+
+def table_json(state: TableState) -> dict[str, Any]:
+    """A table, without its statuses."""
+    return _filled(
+        database=state.database,
+        table=state.table,
+        source=state.source,
+        names=state.names,
+        folder=state.folder,
+        columns=_text_of(state.columns),
+        dropped=state.dropped,
+        parts=state.parts,
+        shapes={part: _text_of(shape) for part, shape in state.shapes.items()},
+        changelog=_by_name(state.changelog),
+        small={part: _by_name(files) for part, files in state.small.items()},
+        marks=state.marks,
+        current=state.current
+        and {
+            **_state(state.current),
+            "files": _by_bucket(state.current.files),
+            "buckets": len(state.current.files),
+            **_filled(tails=_by_name(state.current.tails)),
+        },
+        history=state.history
+        and {
+            **_state(state.history),
+            "open": _by_bucket(state.history.open),
+            "buckets": len(state.history.open),
+            **_filled(closed=_by_name(state.history.closed), gaps=list(state.history.gaps)),
+        },
+    )
+
+
+def _state(value: Current | History) -> dict[str, Any]:
+    """What a current state and a history have both."""
+    return _filled(
+        columns=_text_of(value.columns),
+        key=list(value.key),
+        refused=value.refused,
+        unseen=value.unseen,
+        notes=list(value.notes),
+        unlogged=list(value.unlogged),
+        added=[list(each) for each in value.added],
+    )
+
+
+def _filled(**members: Any) -> dict[str, Any]:
+    """The members that are not empty."""
+    return {name: value for name, value in members.items() if value not in (None, "", 0, [], {})}
+
+
+def _source(state: SourceState, histories: Histories) -> dict[str, Any]:
+    return _filled(
+        file=state.file,
+        offset=state.offset,
+        files=state.files,
+        head=state.head,
+        tail=state.tail,
+        tables=histories.json(state.tables),
+        followed=[list(each) for each in state.followed],
+        seen=state.seen and str(state.seen),
+    )
+
+
+def by_table(history: dict[str, Any]) -> dict[str, Any]:
+    """A schema history whose lists are objects, by table."""
+    return {
+        name: {_about(each): each for each in value} if name in _BY_NAME else value
+        for name, value in history.items()
+    }
+
+
+def _about(value: Any) -> str:
+    """The table that a member of a schema history's list is about."""
+    if isinstance(value, dict) and isinstance(value["table"], dict):
+        value = value["table"]
+    names = (value["database"], value["table"]) if isinstance(value, dict) else value
+    return str(TableName(*names))
+
+
+def _status(status: Status) -> dict[str, Any]:
+    return _filled(**vars(status) | {"origins": list(status.origins)})
+
+
+def _by_name(files: tuple[DataFile, ...]) -> dict[str, Any]:
+    return {file.name: _file(file) for file in files}
+
+
+def _by_bucket(files: tuple[DataFile | None, ...]) -> dict[str, Any]:
+    return {
+        str(bucket): {"name": file.name, **_file(file)}
+        for bucket, file in enumerate(files)
+        if file is not None
+    }
+
+
+def _file(file: DataFile) -> dict[str, Any]:
+    return _filled(**{name: each for name, each in vars(file).items() if name != "name"})
+
+
+def _text_of(columns: pa.Schema) -> str:
+    return base64.b64encode(columns.serialize()).decode()
+
+
+# --- reading: each value is checked --------------------------------------------------------------
+
+
+def states_of(value: dict[str, Any]) -> dict[str, tuple[Status, ...]]:
+    """The statuses of tables, by key, that `lake_json` described. Raises `DAMAGE`."""
+    return {
+        key: tuple(status_of(each) for each in states)
+        for key, states in value.get("states", {}).items()
+    }
+
+
+def lake_of(
+    value: dict[str, Any], version: int, tables: Mapping[str, TableState], withdrawn: int = 0
+) -> Manifest:
+    """The manifest that `lake_json` described. Raises `DAMAGE`."""
+    patterns = value.get("patterns")
+    return Manifest(
+        whole(version, "version"),
+        None if patterns is None else _texts(patterns),
+        _texts(value.get("keep", [])),
+        {name: _source_of(each) for name, each in value.get("sources", {}).items()},
+        tables,
+        text(value["format"], "format"),
+        _flag(value.get("shards", False), "shards"),
+        tuple((text(name, "a key"), _texts(key)) for name, key in value.get("keys", [])),
+        text(value["update_mode"], "update_mode"),
+        _texts(value.get("exclude", [])),
+        {
+            source: {at: _source_of(each) for at, each in known.items()}
+            for source, known in value.get("points", {}).items()
+        },
+        text(value["cascades"], "cascades"),
+        withdrawn,
+    )
+
+
+def table_of(value: dict[str, Any], states: tuple[Status, ...] = ()) -> TableState:
+    """The table that `table_json` described. Raises `DAMAGE`."""
+    current, history = value.get("current"), value.get("history")
+    return TableState(
+        text(value.get("database", ""), "a database"),
+        text(value.get("table", ""), "a table"),
+        text(value["source"], "a source"),
+        text(value["names"], "where names are from"),
+        _schema(value["columns"]),
+        _files_of(value.get("changelog", {})),
+        None
+        if current is None
+        else Current(
+            **_state_of(current),
+            files=_buckets_of(current["files"], current["buckets"]),
+            tails=_files_of(current.get("tails", {})),
+        ),
+        _flag(value.get("dropped", False), "dropped"),
+        None
+        if history is None
+        else History(
+            **_state_of(history),
+            open=_buckets_of(history["open"], history["buckets"]),
+            closed=_files_of(history.get("closed", {})),
+            gaps=_texts(history.get("gaps", [])),
+        ),
+        {part: check_plain(name, "a table") for part, name in value.get("parts", {}).items()},
+        {part: _schema(each) for part, each in value.get("shapes", {}).items()},
+        {part: _files_of(files) for part, files in value.get("small", {}).items()},
+        check_plain(value["folder"], "a table's folder"),
+        {part: text(mark, "a mark") for part, mark in value.get("marks", {}).items()},
+        states,
+    )
+
+
+def _state_of(value: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "columns": _schema(value["columns"]),
+        "key": _texts(value.get("key", [])),
+        "refused": _perhaps(value.get("refused")),
+        "unseen": whole(value.get("unseen", 0), "unseen"),
+        "notes": _texts(value.get("notes", [])),
+        "unlogged": _texts(value.get("unlogged", [])),
+        "added": tuple(_added(*each) for each in value.get("added", [])),
+    }
+
+
+def _source_of(value: dict[str, Any]) -> SourceState:
+    return SourceState(
+        text(value["file"], "a log's name"),
+        whole(value.get("offset", 0), "an offset"),
+        {
+            text(name, "a log's name"): whole(size, "a log's size")
+            for name, size in value.get("files", {}).items()
+        },
+        text(value.get("head", ""), "a digest"),
+        text(value.get("tail", ""), "a digest"),
+        {
+            name: [each for _, each in sorted(found.items())] if name in _BY_NAME else found
+            for name, found in value.get("tables", {}).items()
+        },
+        tuple(TableName(*_texts(each)) for each in value.get("followed", [])),
+        Position.parse(text(value["seen"], "a position")) if "seen" in value else None,
+    )
+
+
+def status_of(value: dict[str, Any]) -> Status:
+    """A table's status as `lake_json` described it. Raises `DAMAGE`."""
+    return Status(
+        text(value["kind"], "a table's status"),
+        text(value.get("reason", ""), "a reason"),
+        text(value.get("since", ""), "a position"),
+        text(value.get("needs", ""), "a reason"),
+        {part: text(since, "a position") for part, since in value.get("parts", {}).items()},
+        _texts(value.get("origins", [])),
+        whole(value.get("batch", 0), "a batch"),
+        _flag(value.get("unnamed", False), "unnamed"),
+        _flag(value.get("ended", False), "ended"),
+    )
+
+
+def _files_of(value: dict[str, Any]) -> tuple[DataFile, ...]:
+    return tuple(_file_of({"name": name, **each}) for name, each in value.items())
+
+
+def _buckets_of(value: dict[str, Any], count: int) -> tuple[DataFile | None, ...]:
+    if whole(count, "a number of buckets") > _MOST_BUCKETS:
+        raise ValueError(f"{count} buckets are more than a table has")
+    found = {int(bucket): _file_of(each) for bucket, each in value.items()}
+    if strange := found.keys() - range(count):
+        raise ValueError(f"there is no bucket {min(strange)}")
+    return tuple(found.get(bucket) for bucket in range(count))
+
+
+def _file_of(value: dict[str, Any]) -> DataFile:
+    found = DataFile(**{"rows": 0, "size": 0, "memory": 0, **value})
+    if found.name != "":
+        check_plain(found.name, "a data file's name")
+    for number in (found.rows, found.size, found.memory, found.deleted, found.spent):
+        whole(number, "a data file's figure")
+    return found
+
+
+@lru_cache(4096)
+def _schema(value: str) -> pa.Schema:
+    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(value)))
+
+
+def text(value: object, what: str) -> str:
+    """The value, checked to be text. Raises TypeError."""
+    if not isinstance(value, str):
+        raise TypeError(f"{what} is no text")
+    return value
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise TypeError("a list is something else")
+    return tuple(text(each, "a member of a list") for each in value)
+
+
+def whole(value: object, what: str) -> int:
+    """The value, checked to be a number. Raises ValueError."""
+    if type(value) is not int or not 0 <= value < 1 << 63:
+        raise ValueError(f"{what} is no number")
+    return value
+
+
+def _flag(value: object, what: str) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"{what} is neither true nor false")
+    return value
+
+
+def _perhaps(value: object) -> str | None:
+    return None if value is None else text(value, "a reason")
+
+
+def _added(name: object, default: object, why: object) -> tuple[str, str | None, str | None]:
+    return text(name, "a column"), _perhaps(default), _perhaps(why)

@@ -1,0 +1,368 @@
+"""The rounds of a comparison: what was read of each side, and which rows differ still."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from tailrace.errors import UsageError
+from tailrace.snapshot.connection import reading
+from tailrace.snapshot.key_ranges import key_ranges
+from tailrace.spark.verify.differences import (
+    NOWHERE,
+    Differences,
+    Reading,
+    differences,
+    slices_for,
+    totals,
+)
+from tailrace.spark.verify.digests import SideJob, SideResult, read_side
+from tailrace.spark.verify.report import RangeCount, RowDifference, TableVerdict
+from tailrace.spark.verify.tables import candidates
+from tailrace.table_name import TableName
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tailrace.live.connect import ServerConnection
+    from tailrace.live.url import Source
+    from tailrace.position import Position
+    from tailrace.snapshot.key_ranges import KeyRange
+    from tailrace.spark.lake.reading import LakeView
+    from tailrace.spark.manifest.manifest import TableState as LakeTable
+    from tailrace.spark.verify.lag import Lag
+    from tailrace.spark.verify.server import ServerTable
+    from tailrace.spark.verify.tables import Candidate
+    from tailrace.spark.workers import Workers
+    from tailrace.table_filter import TableFilter
+
+    Progress = Callable[[str, int, int], None]
+
+_ROW_BYTES: Final = 200
+"""What a row of the server is taken for, to tell whether Spark is worth its start."""
+_TRIES: Final = 5
+
+
+@dataclass
+class TableState:
+    """A table between rounds. ``found`` is None until the table was compared."""
+
+    candidate: Candidate
+    parts: list[KeyRange] = field(default_factory=list)
+    slices: int = 1
+    readings: list[Reading] = field(default_factory=list)
+    found: Differences | None = None
+    undecided: int = 0
+    reason: str | None = None
+    stale: bool = False
+    unread: bool = False
+    done: bool = False
+
+    @property
+    def clean(self) -> bool:
+        """Nothing is left to look at again."""
+        if self.done or not self.candidate.compared:
+            return True
+        return not (self.reason or (self.found and self.found.slices))
+
+    def doubtful(self) -> list[KeyRange]:
+        """The ranges to read: all, or those in which keys differ where all such keys are in one."""
+        if self.found is None or self.found.ranges[NOWHERE]:
+            return self.parts
+        return [part for part in self.parts if self.found.ranges[part.number]]
+
+
+class Rounds:
+    """Reads the sides and judges. ``alone``: the server is read by this process, not by tasks.
+
+    ``first`` is how many of the rows that differ are told for each table.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        lag: Lag,
+        workers: Workers,
+        folder: Path,
+        range_rows: int,
+        first: int,
+        tell: Progress,
+        *,
+        alone: bool,
+    ) -> None:
+        self.notes: tuple[str, ...] = ()
+        self._source = source
+        self._lag = lag
+        self._workers = workers
+        self._folder = folder
+        self._range_rows = range_rows
+        self._first = first
+        self._tell = tell
+        self._alone = alone
+        self._tables: dict[str, TableState] = {}
+        self._open: list[TableState] = []
+        self._files = count()
+        self._version = 0
+
+    # --- reading ---------------------------------------------------------------------------------
+
+    def read_server(self, asked: TableFilter) -> None:
+        """Read the server's rows: in the first round all, then the ranges where any differ.
+
+        Raises UsageError where what is ``asked`` (`TableFilter.watched`) names no table.
+        """
+        view = self._lag.look()
+        self._version = view.manifest.version
+        jobs: list[SideJob] = []
+        with reading(self._source) as connection:
+            found = {
+                each.name: each
+                for each in candidates(connection, view.manifest, self._lag.name, asked)
+            }
+            if not self._tables:
+                self._look_for(asked)
+                self._tables = {name: TableState(each) for name, each in found.items()}
+                self._open = list(self._tables.values())
+            else:
+                self._open = [each for each in self._open if not each.clean]
+            for state in self._open:
+                gone = replace(state.candidate, reason=None, table=None)  # on both sides
+                self._renew(state, found.get(state.candidate.name, gone))
+                if (table := state.candidate.table) is not None:
+                    jobs += self._server_jobs(connection, state, table)
+        self._run_server(jobs)
+
+    def _renew(self, state: TableState, now: Candidate) -> None:
+        """Begin the round of a table."""
+        if now.table is None or now.table != state.candidate.table:
+            state.found = None
+        state.candidate, state.reason = now, now.reason
+
+    def _server_jobs(
+        self, connection: ServerConnection, state: TableState, table: ServerTable
+    ) -> list[SideJob]:
+        if state.found is None:
+            names = table.database, table.table
+            state.parts = key_ranges(connection, *names, table.columns, self._range_rows)
+            lake = state.candidate.state and state.candidate.state.current
+            on_server = sum(part.rows for part in state.parts)
+            state.slices = slices_for(max(on_server, lake.rows if lake else 0))
+            state.readings = []
+        state.readings.append(Reading())
+        return [
+            SideJob(table, self._source, part, out=self._file(), slices=state.slices)
+            for part in state.doubtful()
+        ]
+
+    def _look_for(self, asked: TableFilter) -> None:
+        """Say which patterns fit none of the tables that are the lake's or are to be."""
+        missing = asked.unmatched(asked.met or ())
+        where = "among the tables that the lake has or is to have"
+        wanted = missing.missing(where)
+        if wanted is not None and (missing.names or missing.all):
+            raise UsageError(wanted)
+        self.notes = tuple(filter(None, (wanted, missing.left_out(where))))
+
+    def wait_for(self, end: Position, seconds: float | None) -> bool:
+        """Have the lake catch up with a place in the log; False where it has not."""
+        self._tell("wait", 0, 1)
+        done = self._lag.wait(end, seconds or 0.0)
+        self._tell("wait", 1, 1)
+        return done
+
+    def read_lake(self) -> None:
+        """Read the lake's rows of all tables that were read of the server."""
+        for state in self._open:
+            state.stale = state.reason is not None and self._moved()
+        waiting = {each.candidate.name: each for each in self._open if each.candidate.table}
+        for _ in range(_TRIES):
+            view, lake = self._lake()
+            jobs: list[SideJob] = []
+            for name, state in waiting.items():
+                state.readings[-1].lake.clear()
+                state.stale = _altered(state, lake.get(name))
+                if not state.stale:
+                    jobs += self._lake_jobs(view, lake[name], state)
+            gone = set()
+            for result in self._run("lake", jobs, _size(jobs)):
+                waiting[result.name].readings[-1].lake.append(result)
+                if result.gone:
+                    gone.add(result.name)
+            waiting = {name: waiting[name] for name in gone}
+            if not waiting:
+                return
+        for state in waiting.values():
+            state.reason = "its files were replaced each time that they were read"
+            state.stale = True
+
+    def _moved(self) -> bool:
+        """Whether the lake is at another version than when the server was read."""
+        return self._lag.look().manifest.version != self._version
+
+    def _lake(self) -> tuple[LakeView, dict[str, LakeTable]]:
+        """The lake's version of now, and its tables of this server."""
+        view = self._lag.look()
+        tables = [each for each in view.manifest.tables.values() if each.source == self._lag.name]
+        return view, {str(TableName(each.database, each.table)): each for each in tables}
+
+    def _lake_jobs(
+        self, view: LakeView, lake: LakeTable, state: TableState, keys: tuple[int, ...] = ()
+    ) -> list[SideJob]:
+        if (table := state.candidate.table) is None:
+            return []
+        shard = self._lag.name if view.manifest.shards else None
+        return [
+            SideJob(
+                table,
+                file=file,
+                shard=shard,
+                out=None if keys else self._file(),
+                slices=state.slices,
+                keys=keys,
+            )
+            for file in view.current(lake)
+        ]
+
+    def _file(self) -> Path:
+        """A new name for a file or folder that tasks write."""
+        return self._folder / str(next(self._files))
+
+    def _run_server(self, jobs: list[SideJob]) -> list[SideResult]:
+        """Do jobs of the server's side; those for a reading are kept in it."""
+        rows = sum(job.part.rows for job in jobs if job.part is not None)
+        results = self._run("server", jobs, 0 if self._alone else rows * _ROW_BYTES)
+        for job, result in zip(jobs, results, strict=True):
+            if not job.keys:
+                self._tables[result.name].readings[-1].server.append(result)
+        return results
+
+    def _run(self, what: str, jobs: list[SideJob], size: int) -> list[SideResult]:
+        self._tell(what, 0, len(jobs))
+        results = self._workers.run(read_side, jobs, self._file(), lambda _done: None, size)
+        self._tell(what, len(jobs), len(jobs))
+        return results
+
+    # --- judging ---------------------------------------------------------------------------------
+
+    def judge(self, *, confirmed: bool, caught_up: bool) -> bool:
+        """Compare what was read; whether all is decided.
+
+        ``confirmed``: nothing was committed while it was read. A row that differs in the same way
+        twice running, while the lake had ``caught_up``, differs.
+        """
+        for state in self._open:
+            self._judge(state, confirmed=confirmed, caught_up=caught_up)
+        return all(state.clean for state in self._tables.values())
+
+    def _judge(self, state: TableState, *, confirmed: bool, caught_up: bool) -> None:
+        last = state.readings[-1] if state.candidate.table else Reading()
+        refused = [each for each in (*last.server, *last.lake) if each.refused]
+        state.unread = False
+        if refused and state.reason is None:
+            state.reason = refused[0].refused
+            state.unread = all(each.unread for each in refused)
+        if state.stale and state.reason is None:
+            state.reason = "it was altered while it was compared"
+        if state.reason is not None or state.candidate.table is None:
+            state.found, state.done = None, confirmed and not state.stale
+            return
+        slices = last.unlike(state.slices) if state.found is None else state.found.slices
+        state.found = differences(state.readings, slices, self._first)
+        unsteady = state.found.unsteady if caught_up else state.found.unlike
+        state.undecided = 0 if confirmed else unsteady
+        state.done = confirmed or not state.undecided
+
+    # --- telling ---------------------------------------------------------------------------------
+
+    def verdicts(self) -> list[TableVerdict]:
+        """What was found, with the first rows of each table that differ."""
+        named = self._named()
+        return [
+            self._verdict(state, tuple(named.get(name, ())))
+            for name, state in self._tables.items()
+            if state.candidate.table is not None or state.reason is not None
+        ]
+
+    def _verdict(self, state: TableState, rows: tuple[RowDifference, ...]) -> TableVerdict:
+        found = state.found or Differences()
+        parts = {part.number: part for part in state.parts}
+        read = state.readings[0] if state.found else Reading()
+        counted = []
+        for each in read.server:
+            number, checksum = totals([each], state.slices).sum(axis=1).tolist()
+            low, high = parts[each.number].low, parts[each.number].high
+            differing = found.ranges[each.number]
+            counted.append(RangeCount(each.number, low, high, number, checksum, differing))
+        server, lake = (
+            totals(side, state.slices).sum(axis=1).tolist() for side in (read.server, read.lake)
+        )
+        return TableVerdict(
+            state.candidate.name,
+            server[0],
+            lake[0],
+            server[1],
+            lake[1],
+            found.missing,
+            found.extra,
+            found.changed,
+            found.doubled,
+            state.undecided,
+            state.reason,
+            state.candidate.compared and not state.stale and not state.unread,
+            tuple(counted),
+            rows,
+            state.candidate.notes,
+            state.candidate.incomplete,
+        )
+
+    def _named(self) -> dict[str, list[RowDifference]]:
+        """The first rows that differ, by table."""
+        jobs: tuple[list[SideJob], list[SideJob]] = [], []
+        view, lake = self._lake()
+        chosen: dict[str, tuple[int, ...]] = {}
+        for name, state in self._tables.items():
+            table, first = state.candidate.table, state.found.first if state.found else []
+            if table is None or not first or name not in lake:
+                continue
+            keys = chosen[name] = tuple(key for _, key in first)
+            holding = {number for number, _ in first}
+            jobs[0].extend(
+                SideJob(table, self._source, part, keys=keys)
+                for part in state.parts
+                if part.number in holding
+            )
+            jobs[1].extend(self._lake_jobs(view, lake[name], state, keys))
+        results = self._run_server(jobs[0]), self._run("lake", jobs[1], _size(jobs[1]))
+        found: dict[str, list[RowDifference]] = {}
+        for name, keys in chosen.items():
+            table = self._tables[name].candidate.table
+            theirs, ours = (
+                {key: row for each in side if each.name == name for key, row in each.rows}
+                for side in results
+            )
+            for key in keys:
+                one, other = theirs.get(key), ours.get(key)
+                if table is None or one == other:
+                    continue  # both changed since
+                row = one or other or {}
+                names = {each: row[each] for each in table.key}
+                found.setdefault(name, []).append(RowDifference(names, one, other))
+        return found
+
+
+def _altered(state: TableState, now: LakeTable | None) -> bool:
+    """Whether the lake has the table in another shape than when the server was read."""
+    before = state.candidate.state
+    if now is None or now.current is None or before is None or before.current is None:
+        return True
+    if now.set_aside is not None or now.dropped or now.current.refused != before.current.refused:
+        return True
+    same = now.current.columns.equals(before.current.columns)
+    return not same or now.current.key != before.current.key
+
+
+def _size(jobs: Sequence[SideJob]) -> int:
+    paths = (Path(job.file.path) for job in jobs if job.file is not None)
+    return sum(path.stat().st_size for path in paths if path.is_file())
