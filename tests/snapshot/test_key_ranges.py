@@ -25,6 +25,14 @@ KEYS = {
         "k VARCHAR(40) CHARACTER SET utf8mb4 PRIMARY KEY",
         "CONCAT(IF(n % 2, 'Ab', 'aB'), IF(n % 3, 'É', 'e'), LEFT(SHA2(n, 256), 30))",
     ),
+    "unicode": (
+        "k VARCHAR(40) CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci PRIMARY KEY",
+        "CONCAT(IF(n % 3, 'É', 'e'), LEFT(SHA2(n, 256), 30))",
+    ),
+    "german": (
+        "k CHAR(40) CHARACTER SET latin1 COLLATE latin1_german1_ci PRIMARY KEY",
+        "CONCAT('ä', LEFT(SHA2(n, 256), 30))",
+    ),
     "latin": ("k CHAR(9) CHARACTER SET latin1 PRIMARY KEY", "CONCAT('é', n)"),
     "han": (
         "k VARCHAR(9) CHARACTER SET utf8mb4 PRIMARY KEY",

@@ -12,6 +12,7 @@ import pytest
 
 from tailrace.errors import PipelineError
 from tailrace.spark.lake import store
+from tailrace.spark.lake.open import format_of
 from tailrace.spark.lake.store import Lake, TableFiles
 from tailrace.spark.manifest import journal
 from tailrace.spark.manifest.journal import Journal
@@ -288,3 +289,12 @@ def test_a_table_keeps_its_folder():
     ]
     again = Folders(states)
     assert [again.of("shop", name) for name in ("T", "t")] == [first.of("shop", "T"), "shop.t"]
+
+
+def test_a_first_batch_that_was_killed_is_a_parquet_lakes(tmp_path):
+    """Its versions are gone, and the journal has the number of the batch."""
+    for name in ("versions", "journal"):
+        (tmp_path / "_tailrace" / name).mkdir(parents=True)
+    assert format_of(tmp_path) is None
+    (tmp_path / "_tailrace" / "journal" / "000001.done.jsonl").write_text("{}")
+    assert format_of(tmp_path) == "parquet"

@@ -242,9 +242,9 @@ def test_starts(reader):
     assert at_time == [key for key in keys(chain(*batches)) if key in at_time]
     assert set(rest) <= set(at_time)
     assert run(reader(folder, start="now"))[1] == []
-    inside = reader(folder, start=f"{place['file']}:{place['position'] + 79}")
-    with pytest.raises(UsageError, match="no transaction begins at"):
-        inside.initialOffset()
+    for offset in (place["position"] + 79, 0):
+        with pytest.raises(UsageError, match="no transaction begins at"):
+            reader(folder, start=f"{place['file']}:{offset}").initialOffset()
     with pytest.raises(UsageError, match="not among the logs"):
         reader(folder, start="binlog.000099:4").initialOffset()
 

@@ -14,7 +14,7 @@ from datetime import datetime
 from decimal import ROUND_FLOOR, Decimal, localcontext
 from typing import TYPE_CHECKING, Any, Final
 
-from tailrace.errors import MalformedPacket
+from tailrace.errors import MalformedPacket, ServerError
 from tailrace.schema.tokens import quoted_name, quoted_table
 
 if TYPE_CHECKING:
@@ -72,6 +72,7 @@ def key_ranges(
     if not plan.columns or not (ends := plan.ends()):
         return [KeyRange(0, rows=plan.rows(None, None))]
     rows = plan.rows(None, None)
+    plan.left = _DEPTH + 4 * rows // size
     cuts = list(plan.cut(None, _bound(ends[1]), *ends, size))
     whole = sum(count for _, count in cuts)
     scale = max(min(rows / max(whole, 1), 1), _ERROR)
@@ -114,6 +115,7 @@ def _key(
     for part in usable:
         column = known.get(part["Column_name"])
         plain = part["Collation"] == "A" and not part["Sub_part"]
+        plain = plain and part["Index_type"] == "BTREE"
         if part["Key_name"] != index or column is None or not plain:
             break
         if column.nullable or column.type not in _ORDERED:
@@ -137,6 +139,8 @@ class _Planner:
         self._name = name
         self._index = index
         self._names = [quoted_name(each.name) for each in columns]
+        self.left = 0
+        """How many more ranges may be cut: estimates that stay the same would have no end."""
 
     def cut(
         self,
@@ -149,16 +153,29 @@ class _Planner:
     ) -> Iterator[tuple[KeyBound, int]]:
         """The upper bounds of ranges between two bounds, and each range's rows."""
         rows = self.rows(low, high)
-        if rows > size and depth < _DEPTH:
-            middle = self._between(first, last)
-            upto = middle and self._nearest(low, high, "<=", middle)
-            above = middle and self._nearest(low, high, ">", middle)
+        if rows > size and depth < _DEPTH and self.left > 0:
+            self.left -= 1
+            upto, above = self._around(low, high, first, last)
             if upto and above:
                 bound = _bound(upto)
                 yield from self.cut(low, bound, first, upto, size, depth + 1)
                 yield from self.cut(bound, high, above, last, size, depth + 1)
                 return
         yield high, rows
+
+    def _around(
+        self, low: KeyBound | None, high: KeyBound | None, first: Key, last: Key
+    ) -> tuple[Key | None, Key | None]:
+        """The keys on both sides of the point halfway; none if the server rejects it: it may be an
+        old one, without window functions. Then the range is not cut.
+        """
+        try:
+            if not (middle := self._between(first, last)):
+                return None, None
+            upto = self._nearest(low, high, "<=", middle)
+            return upto, upto and self._nearest(low, high, ">", middle)
+        except ServerError:
+            return None, None
 
     def rows(self, low: KeyBound | None, high: KeyBound | None) -> int:
         """The server's estimate of a range."""
@@ -251,7 +268,8 @@ class _Planner:
         if digits is None:
             return None
         text = "".join(letters[each] for each in digits)
-        return f"CONVERT(_utf8mb4 X'{text.encode().hex()}' USING {column.charset})"
+        own = f"CONVERT(_utf8mb4 X'{text.encode().hex()}' USING {column.charset})"
+        return f"{own} COLLATE {column.collation}"
 
     def _alphabet(self, column: ServerColumn, more: Iterable[str]) -> dict[str, int]:
         """Letters that a column may hold, each with its place in the order of the collation."""

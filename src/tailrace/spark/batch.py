@@ -323,7 +323,7 @@ class Batches:
         store = self._store
         laps = _Laps(dict(seconds or {}))
         try:
-            unusable = store.refresh(self._in_tasks)
+            unusable = store.refresh(self._in_tasks, (again.keys or frozenset()) - again.anew)
             self._followed = {
                 source: self._follow(source, each, again) for source, each in taken.items()
             }

@@ -64,6 +64,8 @@ class Follower:
         self._totals = Totals()
         self._count = 0
         self._read: deque[tuple[float, int]] = deque()
+        self._is_overtaken = False
+        """Whether others kept writing to the lake's tables: a batch is made at the next trigger."""
 
     def run(self) -> MirrorReport:
         """Follow until `stop`; gives the sum of what was done. Raises what a batch raises."""
@@ -77,11 +79,11 @@ class Follower:
             self._cascades.look(sources.cursors.values())
             report = self._batch(caught_up=caught_up)
             seconds = time.monotonic() - begun
-            if self._take_up_named() or report is not None:
+            if self._take_up_named() or report is not None or self._is_overtaken:
                 sources.look(self._most)  # what came while it was made is not in the lake
             self._tell(report, seconds)
             tidy()
-            if not sources.waiting:
+            if self._is_overtaken or not sources.waiting:
                 self._stop.wait(max(begun + self._trigger - time.monotonic(), 0.0))
         total = self._totals.report(report_of(store.manifest, {}, {}, {}, 0, {}))
         return replace(total, cascades=self._cascades.known)
@@ -92,6 +94,7 @@ class Follower:
 
         A new lake is created by the first, or without rows where its sources have none.
         """
+        self._is_overtaken = False
         new = not self._store.manifest.version and (caught_up or self._sources.waiting)
         taken = self._sources.take(self._most, new=new)
         if not taken:
@@ -101,6 +104,7 @@ class Follower:
         except LakeChanged:
             for name in taken:
                 self._sources.plan_anew(name)
+            self._is_overtaken = True
             return None
         self._sources.committed()
         self._count += 1
@@ -114,6 +118,7 @@ class Follower:
                 self._store, self._sources, self._batches, self._names, self._progress
             )
         except LakeChanged:  # at the next trigger
+            self._is_overtaken = True
             return False
         for each in reports:
             self._totals.add(each)

@@ -190,7 +190,7 @@ def _moment(name: str, offset: Offset, now: float) -> SourceMoment:
         name,
         str(offset.position),
         0 if behind is None else behind.bytes,
-        0.0 if behind is None else max(now - (behind.since or 0), 0.0),
+        0.0 if behind is None or behind.since is None else max(now - behind.since, 0.0),
         offset.gtids,
     )
 

@@ -1,6 +1,7 @@
 """Others write to a lake's tables between batches: it is noticed, kept, and gone on with."""
 
 import shutil
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -9,6 +10,8 @@ from pyiceberg.expressions import EqualTo
 
 from tailrace.errors import LakeChanged, PipelineError
 from tailrace.spark.current.keys import buckets
+from tailrace.spark.failure import Failure
+from tailrace.spark.lake.asides import Asides
 from tailrace.spark.lake.delta import DeltaTables
 from tailrace.spark.lake.iceberg import IcebergTables
 from tailrace.spark.lake.iceberg_catalog import own_catalog
@@ -157,6 +160,61 @@ def test_a_folder_that_is_restored_from_a_copy(tmp_path):
     assert tables.content("shop.orders") == before != changed
 
 
+def test_a_table_that_others_partitioned_does_not_stop_the_rest(tmp_path):
+    """It is set aside, and none of its rows is written without its partition's value."""
+    lake = tmp_path / "lake"
+    with open_store(lake, "delta") as store:
+        store.commit(two_tables(store, 0))
+    rows = READERS["delta"](lake, "shop.sales")
+    shutil.rmtree(lake / "shop.sales")
+    write_deltalake(str(lake / "shop.sales"), rows, partition_by=["tiny"])
+    with open_store(lake, "delta") as store:
+        failed = store.refresh(run)
+        assert "partitioned by others" in failed["shop.sales"].reason
+        asides = Asides(store.manifest, ("changelog", "current"))
+        asides.fail_state("shop.sales", store.manifest.tables["shop.sales"], failed["shop.sales"])
+        work = two_tables(store, 1)
+        built = {key: each for key, each in work.built.items() if key != "shop.sales"}
+        files = {key: each for key, each in work.files.items() if key != "shop.sales"}
+        store.commit(replace(work, built=built, files=files, asides=asides))
+        assert store.manifest.tables["shop.sales"].set_aside is not None
+    assert as_rows(READERS["delta"](lake, "shop.orders")) == expected(range(20))
+    there = as_rows(READERS["delta"](lake, "shop.sales"))
+    assert sorted(each["id"] for each in there) == list(range(10))
+
+
+def test_others_while_a_table_is_set_aside(tmp_path):
+    """What they deleted stays deleted once the table is retried, and is counted."""
+    lake = begun(tmp_path, "delta")
+    with open_store(lake, "delta") as store:
+        asides = Asides(store.manifest, ("changelog", "current"))
+        state = store.manifest.tables["shop.orders"]
+        asides.fail_state("shop.orders", state, Failure("no reason"))
+        store.commit(made({}, {}, 200, asides=asides))
+    delta_delete(lake, "shop.orders", 3)
+    with open_store(lake, "delta") as store:
+        store.refresh(run)
+        assert store.manifest.version == 2
+        store.refresh(run, ["shop.orders"])
+        assert store.manifest.version == 3
+        assert by_bucket(store) == [0, 1, 2, 4, 5, 6, 7, 8, 9]
+        assert store.manifest.tables["shop.orders"].set_aside is not None
+
+
+def test_a_restored_folder_has_the_same_version_again(tmp_path):
+    """By what others wrote to it: the number of the last batch tells it from ours."""
+    lake, copy = begun(tmp_path, "delta"), tmp_path / "copy"
+    shutil.copytree(lake / "shop.orders", copy)
+    with open_store(lake, "delta") as store:
+        store.commit(batch(store, 1))
+    shutil.rmtree(lake / "shop.orders")
+    shutil.copytree(copy, lake / "shop.orders")
+    delta_delete(lake, "shop.orders", 5)
+    with reopened(lake, "delta") as store:
+        assert store.manifest.version == 3
+        assert by_bucket(store) == [0, 1, 2, 3, 4, 6, 7, 8, 9]
+
+
 def test_others_to_a_changelog_while_a_batch_is_made(tmp_path, name):
     """They are welcome to: a batch only adds to it."""
     lake = begun(tmp_path, name)
@@ -227,7 +285,7 @@ def test_others_before_who_comes_next_finishes_a_batch(tmp_path, name, monkeypat
     assert READERS[name](lake, "shop.orders_changelog").num_rows == 20
 
 
-def interrupted(tables, step, number):
+def interrupted(tables, step, number, *, overrule):
     raise KeyboardInterrupt
 
 

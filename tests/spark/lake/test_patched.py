@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from tailrace.errors import LakeChanged
+from tailrace.errors import LakeChanged, PipelineError
 from tailrace.spark.current.build import Built
-from tailrace.spark.lake import vectors
+from tailrace.spark.lake import table_store, vectors
 from tailrace.spark.lake.delta import DeltaTables
 from tailrace.spark.lake.iceberg_catalog import own_catalog
 from tailrace.spark.lake.open import open_store
@@ -191,6 +191,46 @@ def test_rows_that_others_delete_beside_ours(tmp_path, name):
         store.refresh(run)
         assert store.manifest.version == 4
     assert seen(lake, name) == expected([0, 1, 2, 5, 6, 9], [1])
+
+
+def test_commits_of_others_that_change_no_row(tmp_path):
+    """As VACUUM makes them: the table has another mark then, and is as it was."""
+    lake = begun(tmp_path, "delta")
+    with open_store(lake, "delta") as store:
+        store.commit(patch(store, new(3), gone=[7]))
+    for version in (2, 3):
+        path = lake / NAME / "_delta_log" / f"{version:020}.json"
+        path.write_text(json.dumps({"commitInfo": {"timestamp": 1, "operation": "VACUUM END"}}))
+    with reopened(lake, "delta") as store:
+        assert store.manifest.version == 2
+        mark = store._tables.mark(NAME)
+        assert store.manifest.tables[NAME].marks["current"] == mark
+        store.commit(patch(store, [], gone=[8]))
+        check_deleted(store)
+    assert seen(lake, "delta") == expected([*range(7), 9], [3])
+
+
+def test_a_table_that_cannot_be_overruled_is_set_aside(tmp_path, monkeypatch):
+    """What it had is gone: the lake is opened nevertheless, and the others have the batch."""
+    lake = begun(tmp_path, "delta")
+
+    def commit(self, step, number, *, overrule):
+        if step.table == NAME:
+            raise PipelineError("what it had is gone") if overrule else LakeChanged("others")
+        return real(self, step, number, overrule=overrule)
+
+    real = DeltaTables.commit
+    with open_store(lake, "delta") as store:
+        monkeypatch.setattr(DeltaTables, "commit", commit)
+        monkeypatch.setattr(table_store, "completed", lambda *given: completed(*given)[::-1])
+        store.commit(patch(store, new(3), gone=[7]))
+    with open_store(lake, "delta") as store:
+        status = store.manifest.tables[NAME].set_aside
+        assert (status.batch, "what it had is gone" in status.reason) == (2, True)
+    monkeypatch.undo()
+    with open_store(lake, "delta") as store:
+        assert store.take_rest([NAME]) == {}
+    assert seen(lake, "delta") == expected([*range(7), 8, 9], [3])
 
 
 @pytest.mark.parametrize("key", [5, None])

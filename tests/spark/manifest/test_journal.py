@@ -26,6 +26,7 @@ from tailrace.spark.manifest.on_disk import LocalObjects
 from tailrace.spark.manifest.status import INCOMPLETE, SET_ASIDE, Status
 from tailrace.storage.objects.bucket import ObjectExists, bucket_of
 from tailrace.storage.objects.url import ObjectUrl
+from tests.spark.lake.journals import come_back
 
 COLUMNS = pa.schema([("id", pa.int32()), *((f"column_{n}", pa.string()) for n in range(10))])
 LISTS = ("tables", "whole")
@@ -386,3 +387,13 @@ def test_a_table_that_did_not_change_refers_to_what_is_gone(objects):
     with pytest.raises(PipelineError, match=f"'shop.t001': what is known at '{at}' is missing"):
         written.prepare(replace(following(manifest, "shop.t002"), points={}), [])
     commit(written, following(manifest, "shop.t002"))
+
+
+def test_what_is_noted_at_columns_is_kept(tmp_path):
+    """An ENUM has other members, say: Arrow takes both schemas for equal."""
+    first = begun(2)
+    noted = pa.schema([each.with_metadata({"members": "a,b"}) for each in COLUMNS])
+    state = replace(table(1), columns=noted)
+    tables = {**first.tables, "shop.t001": state}
+    found = come_back(tmp_path, first, replace(first, version=2, tables=tables))
+    assert found.tables["shop.t001"].columns.equals(noted, check_metadata=True)

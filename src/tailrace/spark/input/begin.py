@@ -18,6 +18,7 @@ from contextlib import closing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from tailrace.constants import MAGIC
 from tailrace.errors import StorageError, UsageError
 from tailrace.gtid import GtidSet
 from tailrace.live.feed import find_time
@@ -34,6 +35,7 @@ from tailrace.spark.manifest.on_disk import write_file
 from tailrace.storage.search import Beginnings, gtids_before
 from tailrace.times import Time
 from tailrace.transports import SeriesTransport
+from tailrace.transports.base import check_among
 from tailrace.transports.gtids import Awaited, already_read, locate_gtids, read_after
 
 if TYPE_CHECKING:
@@ -154,11 +156,15 @@ def check_begin(series: LogSeries, place: Position) -> None:
 
     Events of the server's own may stand there, as those by which MariaDB notes a checkpoint.
     """
+    check_among(place, [log.name for log in series.files], series.name)
+    files = [log for log in series.files if log.name == place.file]
     with suppress(StorageError):
-        if SeriesTransport(series).begin_of(place) == place:
+        is_before_event = len(MAGIC) <= place.offset < files[0].size
+        if is_before_event and SeriesTransport(series).begin_of(place) == place:
             return
-    begins = Beginnings.of([log for log in series.files if log.name == place.file])
-    begins.allows(place)
+    begins = Beginnings.of(files)
+    if begins.allows(place):
+        return
     raise UsageError(
         f"no transaction begins at {place}: reading begins where one ended, as {begins.end}"
     )

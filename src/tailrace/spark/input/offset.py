@@ -59,11 +59,10 @@ class Offset:
         if self.read is not None:
             found["read"] = self.read
         if self.behind is not None:
-            since = int(self.behind.since or 0)
-            found["behind"] = {
-                "bytes": self.behind.bytes,
-                "since": dt.datetime.fromtimestamp(since, dt.UTC).isoformat(),
-            }
+            found["behind"] = {"bytes": self.behind.bytes}
+            if (second := self.behind.since) is not None:
+                time = dt.datetime.fromtimestamp(int(second), dt.UTC)
+                found["behind"]["since"] = time.isoformat()
         return found
 
     @classmethod
@@ -77,7 +76,7 @@ class Offset:
                 str(given["mark"]),
                 None if since is None else Position.parse(since),
                 given.get("read"),
-                None if behind is None else Lag(int(behind["bytes"]), _second(behind["since"])),
+                None if behind is None else Lag(int(behind["bytes"]), _second(behind.get("since"))),
             )
         except _DAMAGE as error:
             raise PipelineError(
@@ -86,8 +85,8 @@ class Offset:
             ) from None
 
 
-def _second(text: str) -> int:
-    return int(dt.datetime.fromisoformat(text).timestamp())
+def _second(text: str | None) -> int | None:
+    return None if text is None else int(dt.datetime.fromisoformat(text).timestamp())
 
 
 def mark_of(log: LogFile, offset: int) -> str:

@@ -6,12 +6,13 @@ import json
 import math
 import re
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 import pyarrow as pa
 from deltalake import DeltaTable
-from deltalake.exceptions import TableNotFoundError
+from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from tailrace.errors import LakeChanged, PipelineError, UsageError
 from tailrace.spark.lake import delta_log as log
@@ -87,19 +88,21 @@ class DeltaTables:
         return self.top / table
 
     def mark(self, table: str) -> str | None:
-        """The table's version."""
+        """The table's version, and the last batch that it has: a table that was restored from a
+        copy, and to which others wrote since, may have a version of that number again.
+        """
         found = self._now(table)
-        return None if found is None else str(found.version())
+        return None if found is None else _mark(found)
 
     def content(self, table: str, mark: str | None = None) -> Content | None:
         """The table's version; its files' paths, below its folder or whole; deleted rows."""
         found = self._now(table)
         if found is None:
             return None
-        now = str(found.version())
-        if mark not in {None, now}:
-            adds = DeltaFiles(self.folder(table)).at(int(mark or 0))
-            return Content(mark or "", frozenset(adds), self._deleted(table, adds))
+        now = _mark(found)
+        if mark is not None and mark != now:
+            adds = DeltaFiles(self.folder(table)).at(_version(mark))
+            return Content(mark, frozenset(adds), self._deleted(table, adds))
         adds = self._log(table).now(found) if _has_vectors(found) else {}
         columns = {field.name: field.name for field in found.schema().fields}
         return Content(now, self._files(table, found), self._deleted(table, adds), columns)
@@ -130,19 +133,21 @@ class DeltaTables:
             table = self._now(step.table)
             if table is not None and (table.transaction_version(APPLICATION) or 0) >= batch:
                 return self._taken(step.table, table)
-            now = None if table is None else str(table.version())
-            if step.base not in {None, now} and not overrule:
+            if not (overrule or step.base is None or _is_at(table, step.base)):
                 raise LakeChanged(
                     f"others have written to {self.folder(step.table)}: it had version "
-                    f"{step.base}, and has {now}"
+                    f"{_version(step.base)}, and has {None if table is None else table.version()}"
                 )
             version = 0 if table is None else table.version() + 1
             actions = self._actions(table, step, batch)
             if log.write_version(self.folder(step.table), version, actions):
                 break
         if version - self._checkpoint(step.table) >= _CHECKPOINT:
-            self.tidy(step.table)
-        return str(version)
+            with suppress(
+                PipelineError, OSError, DeltaError
+            ):  # the commit is made: it is due again
+                self.tidy(step.table)
+        return f"{version}:{batch}"
 
     def _taken(self, name: str, table: DeltaTable) -> str | None:
         """The last version that is ours; None if its commit is gone."""
@@ -151,8 +156,9 @@ class DeltaTables:
                 actions = list(commit_actions(self.folder(name), version))
             except FileNotFoundError:
                 return None
-            if any(each.get("txn", {}).get("appId") == APPLICATION for each in actions):
-                return str(version)
+            for each in actions:
+                if (txn := each.get("txn", {})).get("appId") == APPLICATION:
+                    return f"{version}:{txn['version']}"
         return None
 
     def _checkpoint(self, table: str) -> int:
@@ -201,12 +207,14 @@ class DeltaTables:
         """The vectors of the files that a step adds and keeps; new ones where it deletes rows."""
         folder, before = self.folder(step.table), now
         overrules = False
-        if table is not None and _has_vectors(table):
-            overrules = step.base not in {None, str(table.version())}
-        if overrules:
-            before = DeltaFiles(folder).at(int(step.base or 0))
+        if table is not None and step.deleted and step.base is not None:
+            overrules = not _is_at(table, step.base)
+        if overrules and step.base is not None:
+            before = DeltaFiles(folder).at(_version(step.base))
         found = {
-            name: vector for name in step.stays if (vector := _vector(before, name)) is not None
+            name: vector
+            for name in step.stays
+            if name in step.deleted and (vector := _vector(before, name)) is not None
         }
         for vector in found.values() if overrules else ():
             read(vector, folder)  # it may be gone
@@ -269,6 +277,11 @@ class DeltaTables:
                 description=known.description,
             )
 
+    def check(self, table: str) -> None:
+        """Raise `PipelineError` where others have made of the table what we do not write."""
+        if (found := self._now(table)) is not None:
+            self._check(table, found)
+
     def _check(self, name: str, table: DeltaTable) -> None:
         """Whether others have made of the table what we do not write."""
         where = self.folder(name)
@@ -321,6 +334,23 @@ class DeltaTables:
             return None
         self._seen[table] = _stamp(folder, found.version())
         return found
+
+
+def _mark(table: DeltaTable) -> str:
+    return f"{table.version()}:{table.transaction_version(APPLICATION) or 0}"
+
+
+def _is_at(table: DeltaTable | None, mark: str) -> bool:
+    """Whether a table has a mark. Those of earlier builds have no batch."""
+    number, _, batch = mark.partition(":")
+    if table is None or table.version() != int(number):
+        return False
+    return not batch or (table.transaction_version(APPLICATION) or 0) == int(batch)
+
+
+def _version(mark: str) -> int:
+    """The version of a mark. Raises ValueError."""
+    return int(mark.partition(":")[0])
 
 
 def _vector(adds: Mapping[str, Action], name: str) -> Descriptor | None:

@@ -51,9 +51,16 @@ class Guarded:
         with self._table(table):
             return self._tables.content(table, mark)
 
+    def check(self, table: str) -> None:
+        """Whether we write such a table."""
+        with self._table(table):
+            self._tables.check(table)
+
     def commit(self, step: Step, batch: int, *, overrule: bool = False) -> str | None:
         """Make a step seen."""
         with self._table(step.table):
+            if step.only_marks and self._tables.mark(step.table) is None:
+                raise PipelineError(f"{self._called(step.table)} is gone: bring it back")
             try:
                 return self._tables.commit(step, batch, overrule=overrule)
             except (TailraceError, *DAMAGE):

@@ -15,7 +15,7 @@ from pyiceberg.exceptions import (
 
 from tailrace.errors import LakeChanged, PipelineError
 from tailrace.printable import first_line
-from tailrace.spark.lake.iceberg_commit import BATCH, commit
+from tailrace.spark.lake.iceberg_commit import BATCH, check, commit
 from tailrace.spark.lake.iceberg_deletes import PositionDeletes
 from tailrace.spark.lake.iceberg_names import BACK, allowed
 from tailrace.spark.lake.iceberg_paths import local, location
@@ -106,6 +106,11 @@ class IcebergTables:
         names = [each.name for each in found.schema().fields]
         columns = {BACK.get(name, (name,))[0]: name for name in names}
         return Content(now, frozenset(state.files), {**state.deleted, **unknown}, columns)
+
+    def check(self, table: str) -> None:
+        """Raise `PipelineError` where others have made of the table what we do not write."""
+        if (found := self._load(table)) is not None:
+            check(table, found.metadata)
 
     def commit(self, step: Step, batch: int, *, overrule: bool = False) -> str | None:
         """A snapshot of the table with the step's files, its columns and its batch."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from pyiceberg.exceptions import CommitFailedException
@@ -48,7 +49,7 @@ def commit(table: Table, memory: Memory, step: Step, batch: int) -> str:
     and CommitFailedException where another writer was first: nothing is done then.
     """
     metadata = table.metadata
-    _check(step.table, metadata)
+    check(step.table, metadata)
     schema, updates = memory.schema(metadata, step)
     # of a table that only grows all files stay, and there may be very many
     state = memory.state(table) if step.goes is not None or step.merges else State()
@@ -91,8 +92,8 @@ def _properties(metadata: TableMetadata, step: Step, batch: int) -> Iterator[Tab
         yield RemovePropertiesUpdate(removals=[MARK])
 
 
-def _check(name: str, metadata: TableMetadata) -> None:
-    """Whether others have made of the table what we do not write."""
+def check(name: str, metadata: TableMetadata) -> None:
+    """Raise `PipelineError` where others have made of the table what we do not write."""
     if metadata.format_version != 2:
         raise PipelineError(
             f"table {name} was given format version {metadata.format_version}, and Tailrace writes "
@@ -117,17 +118,25 @@ def _deletes(
 ) -> tuple[list[DataFile], list[str]]:
     """The delete file that comes, and the paths of those that go.
 
-    With them exactly the rows that the step says are deleted.
+    With them exactly the rows are deleted that were so at the step's base, and those of the step.
     """
     state, adds, gone = change
     top = data_folder(table)
     live = {top + name for name in (set(state.files) - set(gone)) | set(adds)}
     fresh = {top + name: rows for name, rows in step.deletes.items()}
-    if step.base in {None, marked(table.metadata.current_snapshot())}:
+    now = marked(table.metadata.current_snapshot())
+    if step.goes is None or step.base is None or step.base == now:
         fresh, needless = taken_up(fresh, state.applying, live)
     else:  # others have written since: what they deleted is live, and what they dropped deleted
-        before = joined(memory.state_at(table, step.base or "").applying.values())
-        fresh = joined([fresh, {path: rows for path, rows in before.items() if path in live}])
+        if not state.known:
+            raise PipelineError(
+                f"table {step.table} has rows that others deleted in a way that Tailrace does not"
+                " read (equality deletes): have them rewrite its files"
+            )
+        wanted = {top + name for name in step.deleted} & live
+        then = memory.state_at(table, step.base) if wanted else State()
+        before = joined(then.applying.values())
+        fresh = joined([fresh, {path: rows for path, rows in before.items() if path in wanted}])
         needless = list(state.applying)
     if not fresh:
         return [], needless
@@ -161,5 +170,6 @@ def _apply(table: Table, memory: Memory, snapshots: Snapshots, updates: list[Tab
         )
     to_disk(local(each) for each in snapshots.written)
     table._do_commit(tuple(updates), requirements)  # noqa: SLF001 - as its transactions do
-    memory.leftovers.remove(table.io, table.metadata, now)
+    with suppress(OSError):  # the commit is made: they are removed after the next one
+        memory.leftovers.remove(table.io, table.metadata, now)
     memory.manifests.keep(table.metadata.snapshots, table.metadata.current_snapshot())

@@ -24,7 +24,7 @@ def format_of(into: str | Path) -> str | None:
     """The format of the lake ``into``; None where none was created there. Raises UsageError."""
     path = folder_of(into)
     inner = path / INNER
-    if _filled(inner / "versions"):
+    if _filled(inner / "versions") or ((inner / "versions").is_dir() and _filled(inner / FOLDER)):
         return "parquet"
     if not (_filled(inner / FOLDER) or _filled(inner / "batches")):
         return None

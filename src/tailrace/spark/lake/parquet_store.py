@@ -56,7 +56,11 @@ class ParquetStore(Closing):
         """A folder for the logs of servers."""
         return self._lake.sources
 
-    def refresh(self, run: Runner) -> dict[str, Failure]:  # noqa: ARG002 - nothing is rewritten
+    def refresh(
+        self,
+        run: Runner,  # noqa: ARG002 - nothing is rewritten
+        retried: Collection[str] = (),  # noqa: ARG002 - as above
+    ) -> dict[str, Failure]:
         """No one else writes to the versions of a lake; but somebody may have removed files.
 
         Raises `PipelineError` where the files of all tables are gone.

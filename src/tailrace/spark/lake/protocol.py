@@ -56,10 +56,11 @@ class LakeStore(Protocol):
     def history_paths(self, key: str) -> tuple[str | None, ...]:
         """Where tasks find the files of a table's open versions, by bucket."""
 
-    def refresh(self, run: Runner) -> dict[str, Failure]:
+    def refresh(self, run: Runner, retried: Collection[str] = ()) -> dict[str, Failure]:
         """Notice what others did to the lake's tables since; before a batch looks at them.
 
-        ``run`` runs jobs that read and write their rows, if that is needed.
+        ``run`` runs jobs that read and write their rows, if that is needed. Of tables that stand
+        still only ``retried`` ones are looked at, by key.
 
         The tables, by key, that a batch cannot use as they are.
         """

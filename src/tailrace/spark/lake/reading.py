@@ -36,6 +36,15 @@ class LakeFile:
     path: str
     deleted: DeletedRows | None = None
 
+    def is_there(self) -> bool:
+        """Whether it can still be read: a table's maintenance may have removed it."""
+        try:
+            if self.deleted is not None:
+                self.deleted.read()
+        except PipelineError:
+            return False
+        return Path(self.path).is_file()
+
     def rows(self, columns: Sequence[str], shard: str | None = None) -> Iterator[pa.Table]:
         """The live rows, a row group at a time; of a ``shard`` alone where one is given.
 

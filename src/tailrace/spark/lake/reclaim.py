@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from tailrace.spark.tasks import Report, Runner
 
     Failed = dict[str, Exception]
+    Looked = tuple[dict[str, str | None], list["Part"]]
 
 _SOURCE: Final = "_source"
 _OPEN: Final = "_is_current"
@@ -109,35 +110,39 @@ class Part:
 
     def _has_deleted(self, tables: Tables, now: Content) -> bool:
         """Whether the rows that are deleted in a current state are those that we have deleted."""
-        if self.mark is None:  # the lake was written by an earlier Tailrace
-            states = (table.current for table in self.states.values())
-            files = (file for each in states if each is not None for file in each.data)
-            counts = {file.name: file.deleted for file in files if file.deleted}
-            return counts == {name: rows.count for name, rows in now.deleted.items()}
+        states = (table.current for table in self.states.values())
+        files = (file for each in states if each is not None for file in each.data)
+        counts = {file.name: file.deleted for file in files if file.deleted}
+        if counts != {name: rows.count for name, rows in now.deleted.items()}:
+            return False
+        if not counts or self.mark is None:  # the lake was written by an earlier Tailrace
+            return True
         try:
             ours = tables.content(self.table, self.mark)
-        except PipelineError:  # what it had can no longer be read
-            return False
-        return (
-            ours is not None
-            and ours.deleted.keys() == now.deleted.keys()
-            and all(
+            return ours is not None and all(
                 rows == now.deleted[name] or np.array_equal(rows.read(), now.deleted[name].read())
                 for name, rows in ours.deleted.items()
             )
-        )
+        except PipelineError:  # what it had can no longer be read
+            return False
 
 
 def reclaim(
-    tables: Tables, staging: Path, before: Manifest, failed: Failed, run: Runner
+    tables: Tables,
+    staging: Path,
+    before: Manifest,
+    looked: Looked,
+    failed: Failed,
+    run: Runner,
+    retried: Collection[str],
 ) -> tuple[Manifest, list[Step], list[Move]] | None:
     """The batch that brings tables back into our files; None where nobody has written to any.
 
     Tables that cannot be read, or made ours, go to ``failed``. Where that is all of them, the error
     is raised: the lake is damaged as a whole, or what it is in.
     """
-    marks, found = look(tables, before, failed)
-    _check_failed(before, failed)
+    marks, found = looked
+    _check_failed(before, failed, retried)
     states = dict(before.tables)
     steps: list[Step] = []
     moves: list[Move] = []
@@ -174,29 +179,29 @@ def reclaim(
                     placed.append(replace(file, name=target))
             states[key] = _with(states[key], part.part, tuple(placed), closed)
         steps.append(Step(part.table, tuple(adds), "", base=marks.get(part.table)))
-    _check_failed(before, failed)
+    _check_failed(before, failed, retried)
     if not steps:
         return None
     return replace(before, version=version, tables=states), steps, moves
 
 
-def _check_failed(before: Manifest, failed: Failed) -> None:
-    """Raises what the tables failed with where no other is left."""
-    if failed and next(_parts(before, failed), None) is None:
-        raise next(iter(failed.values()))
+def _check_failed(before: Manifest, failed: Failed, retried: Collection[str]) -> None:
+    """Raises what the tables failed with where no other is left; a retried one may fail again."""
+    causes = [error for key, error in failed.items() if key not in retried]
+    if causes and next(_parts(before, failed), None) is None:
+        raise causes[0]
 
 
-def look(
-    tables: Tables, manifest: Manifest, failed: Failed
-) -> tuple[dict[str, str | None], list[Part]]:
+def look(tables: Tables, manifest: Manifest, failed: Failed, retried: Collection[str]) -> Looked:
     """The marks of the tables that have current states and histories, and those of these tables
     that others have written to since we did.
 
-    Whoever writes to a table later changes its mark. Tables that cannot be read go to ``failed``.
+    Tables that stand still are left out, unless they are ``retried``. Whoever writes to a table
+    later changes its mark. Tables that cannot be read go to ``failed``.
     """
     marks: dict[str, str | None] = {}
     found: list[Part] = []
-    for part in _parts(manifest, failed):
+    for part in _parts(manifest, failed, retried):
         try:
             marks[part.table] = now = tables.mark(part.table)
             if (now is None or now != part.mark) and part.is_altered(tables):
@@ -206,16 +211,17 @@ def look(
     return marks, [part for part in found if not failed.keys() & part.states.keys()]
 
 
-def _parts(before: Manifest, failed: Failed) -> Iterator[Part]:
-    """What is kept of the tables that have not failed, and do not stand still."""
+def _parts(before: Manifest, failed: Failed, retried: Collection[str] = ()) -> Iterator[Part]:
+    """What is kept of the tables that have not failed, and do not stand still or are retried."""
     found: dict[tuple[str, str], dict[str, TableState]] = {}
     for key, state in before.tables.items():
         for part, table in state.parts.items():
             if part != "changelog" and part in state.shapes:
                 found.setdefault((table, part), {})[key] = state
     for (table, part), states in found.items():
-        asides = [state.set_aside for state in states.values()]
-        if all(each is not None and part in each.parts for each in asides):
+        asides = [state.set_aside for key, state in states.items() if key not in retried]
+        still = [each is not None and part in each.parts for each in asides]
+        if len(still) == len(states) and all(still):
             continue
         if not failed.keys() & states.keys():
             yield Part(table, part, states)
@@ -381,6 +387,7 @@ def _jobs(
     now = tables.content(part.table)
     if now is None:
         return
+    tables.check(part.table)
     if "" in now.deleted:
         raise PipelineError(
             f"table {part.table} in {tables.top} has rows that others deleted in a way that"

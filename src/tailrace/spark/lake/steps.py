@@ -49,8 +49,9 @@ class Step:
     commit of others may come between.
 
     The other members are those that the batch's manifest has too, and are taken from there when the
-    step is done (`completed`): ``schema``, the table's columns from now on; ``stays``;
-    ``properties`` of the commit, of which the table keeps `MARK`, which an empty text removes.
+    step is done (`completed`): ``schema``, the table's columns from now on; ``stays``; ``deleted``,
+    the files that have deleted rows from now on; ``properties`` of the commit, of which the table
+    keeps `MARK`, which an empty text removes.
     """
 
     table: str
@@ -62,6 +63,7 @@ class Step:
     stays: tuple[str, ...] = ()
     schema: pa.Schema = field(default_factory=lambda: pa.schema([]))
     properties: dict[str, str] = field(default_factory=dict)
+    deleted: frozenset[str] = frozenset()
 
     @property
     def only_marks(self) -> bool:
@@ -114,7 +116,7 @@ def steps_of(values: list[Any]) -> list[Step]:
 
 
 def write_steps(folder: Path, steps: Sequence[Step]) -> None:
-    """Write steps into a folder, whole: later batches may come first.
+    """Write steps with all their members: when they are done, the manifest is a later one.
 
     Raises OSError.
     """
@@ -124,26 +126,30 @@ def write_steps(folder: Path, steps: Sequence[Step]) -> None:
             "stays": step.stays,
             "columns": b64encode(step.schema.serialize()).decode(),
             "properties": step.properties,
+            "deleted": sorted(step.deleted),
         }
         for step, short in zip(steps, steps_json(steps), strict=True)
     ]
     write_file(folder / NAME, [json.dumps({"layout": LAYOUT, "steps": whole})])
 
 
-def read_steps(folder: Path) -> list[Step]:
-    """Read what `write_steps` wrote; raises `PipelineError` for anything else."""
+def read_steps(folder: Path, manifest: Path | None = None) -> list[Step]:
+    """Read what `write_steps` wrote; raises `PipelineError` for anything else.
+
+    ``manifest`` is the folder that has the manifest of a lake of layout 3, by default the same.
+    """
     path = folder / NAME
     with reading_file(path, "what a batch does"):
         content = read_json(path)
         if content["layout"] == LAYOUT - 1:
-            _add_deletes(content["steps"], folder)
+            _add_deletes(content["steps"], manifest or folder)
         else:
             with_layout(path, content, LAYOUT)
         return steps_of(content["steps"])
 
 
 def _add_deletes(steps: list[dict[str, Any]], folder: Path) -> None:
-    """What steps of layout 2 delete: it was in their batch's manifest, next to them."""
+    """What steps of layout 2 delete: all deleted rows were in the manifest."""
     deleted = layout_3.deleted(folder)
     for step in steps:
         step["deletes"] = {
@@ -151,6 +157,7 @@ def _add_deletes(steps: list[dict[str, Any]], folder: Path) -> None:
             for name, rows in deleted.get(step["table"], {}).items()
             if name in {*step["adds"], *step["stays"]}
         }
+        step["deleted"] = sorted(step["deletes"])
 
 
 def _text_of(rows: Rows) -> str:
@@ -175,6 +182,7 @@ def _step(value: dict[str, Any]) -> Step:
         _names(value.get("stays", [])),
         _schema(value["columns"]) if "columns" in value else pa.schema([]),
         {str(name): str(text) for name, text in value.get("properties", {}).items()},
+        frozenset(_names(value.get("deleted", []))),
     )
 
 
@@ -226,6 +234,9 @@ class Tables(Protocol):
 
         Raises `PipelineError` where what it had can no longer be read.
         """
+
+    def check(self, table: str) -> None:
+        """Raise where others have made of a table what we do not write."""
 
     def commit(self, step: Step, batch: int, *, overrule: bool = False) -> str | None:
         """Make a step seen, with the batch's number, in one commit; done before, do nothing.

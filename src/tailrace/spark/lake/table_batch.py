@@ -383,7 +383,10 @@ def completed(steps: Sequence[Step], manifest: Manifest) -> list[Step]:
         properties = {**positions, MARK: _mark(states, part)}
         schema = plain_schema(_schema(states, part, manifest.shards))
         stays = () if step.goes is None else tuple(_replaced(states, part) - {*step.adds})
-        found.append(replace(step, stays=stays, schema=schema, properties=properties))
+        deleted = frozenset(name for name, count in _deleted(states).items() if count)
+        deleted = deleted if part == "current" else frozenset()
+        step = replace(step, stays=stays, deleted=deleted)  # noqa: PLW2901 - the same, whole
+        found.append(replace(step, schema=schema, properties=properties))
     return found
 
 

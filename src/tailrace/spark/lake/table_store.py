@@ -40,6 +40,7 @@ from tailrace.spark.manifest.manifest_json import with_status
 from tailrace.spark.manifest.names import version_of
 from tailrace.spark.manifest.on_disk import to_disk, write_file
 from tailrace.spark.manifest.paths import within
+from tailrace.spark.manifest.status import SET_ASIDE
 from tailrace.spark.parquet.footer import make_plain, renamed
 
 if TYPE_CHECKING:
@@ -67,12 +68,15 @@ class TableStore(LakeFolder):
         self._format = name
         self._tables = Guarded(tables)
         self.label = label
+        self._retried: frozenset[str] = frozenset()
 
     def _recover(self) -> None:
         if any(self._inner.glob("versions/*")):
             raise PipelineError(f"{self.label} is a lake of parquet: give --format parquet")
         self._read()
         check_format(self.label, self.manifest, self._format)
+        if not self._journal.is_begun and self.manifest.version:  # a lake of layout 3
+            self._complete_rest(self._inner / "batches" / f"{self.manifest.version:06}")
         old = self._inner / "batches" / f"{self.manifest.next:06}"
         if not self._journal.prepared and old.exists():  # a batch of a lake of layout 3
             self._journal.prepare(layout_3.read(old), steps_json(read_steps(old)))
@@ -84,20 +88,33 @@ class TableStore(LakeFolder):
                 self._finish(manifest, steps)
         self._clean()
 
+    def _complete_rest(self, committed: Path) -> None:
+        """Let steps that are left have the rows that they delete, which the manifest had."""
+        for folder in self._rest.iterdir() if self._rest.is_dir() else ():
+            with contextlib.suppress(PipelineError):  # whoever takes them says so
+                write_steps(folder, read_steps(folder, committed))
+
     @property
     def _making(self) -> Path:
         return self._inner / "making.json"
 
-    def refresh(self, run: Runner) -> dict[str, Failure]:
+    def refresh(self, run: Runner, retried: Collection[str] = ()) -> dict[str, Failure]:
         """Notice what others did to the tables, and have files of ours made of theirs, in tasks.
+
+        Of tables that stand still only ``retried`` ones are looked at, by key.
 
         The tables of which that cannot be, by key. Raises `PipelineError` where it can be of none,
         LakeChanged where others do not stop.
         """
         failed: dict[str, Exception] = {}
+        self._retried = frozenset(retried)
         for left in reversed(range(_TRIES)):
-            found = reclaim(self._tables, self.staging, self.manifest, failed, run)
+            looked = look(self._tables, self.manifest, failed, self._retried)
+            found = reclaim(
+                self._tables, self.staging, self.manifest, looked, failed, run, self._retried
+            )
             if found is None:
+                self._take_marks(looked[0], failed)
                 break
             manifest, steps, moves = found
             try:
@@ -107,6 +124,13 @@ class TableStore(LakeFolder):
                     raise
                 self.discard()
         return {key: failure(error) for key, error in failed.items()}
+
+    def _take_marks(self, marks: Mapping[str, str | None], failed: Collection[str]) -> None:
+        """Let tables have new marks that are as they were."""
+        states = (self.manifest.tables[key] for key in failed)
+        out = {name for state in states for name in state.parts.values()}
+        known = {name: mark for name, mark in marks.items() if name not in out and mark is not None}
+        self.manifest = _with_marks(self.manifest, known)
 
     def current_paths(self, key: str) -> tuple[str | None, ...]:
         """Where the files of a committed current state are: by bucket, then tails."""
@@ -144,9 +168,15 @@ class TableStore(LakeFolder):
         """
         made = replace(made, asides=made.asides_of(self.manifest))
         failed: dict[str, Exception] = {}
-        marks, altered = look(self._tables, self.manifest, failed)
+        marks, altered = look(self._tables, self.manifest, failed, self._retried)
+        asides = made.asides_of(self.manifest)
         for key, error in failed.items():
-            made.asides_of(self.manifest).fail_state(key, self.manifest.tables[key], failure(error))
+            asides.fail_state(key, self.manifest.tables[key], failure(error))
+        altered = [
+            each
+            for each in altered
+            if not all(asides.stands(key, each.part) for key in each.states)
+        ]
         if altered:
             raise LakeChanged(
                 f"{self.label}: others have written to {altered[0].table} while a batch was made "
@@ -248,22 +278,40 @@ class TableStore(LakeFolder):
         left = _waiting(manifest)
         failed: dict[str, Exception] = {}
         marks: dict[str, str | None] = {}
-        steps = completed(steps, manifest)
-        for step in steps:
-            if step.table in left:
-                continue
+        taken = 0
+
+        def take(step: Step, *, overrule: bool) -> None:
+            nonlocal taken
             try:
-                marks[step.table] = self._tables.commit(step, manifest.version)
-            except LakeChanged as error:
-                if not marks:
-                    self._withdraw()
-                    raise
-                marks[step.table] = self._tables.commit(step, manifest.version, overrule=True)
-                overruled.append(str(error))
+                mark = self._tables.commit(step, manifest.version, overrule=overrule)
+            except LakeChanged:
+                raise
             except Exception as error:  # noqa: BLE001 - `failure` raises what is not its own
                 failure(error)
                 if not step.only_marks:  # a table that cannot be marked stands still as it is
                     failed[step.table] = error
+                return
+            taken += 1
+            if not step.only_marks or (step.base is not None and not overrule):
+                marks[step.table] = mark  # else its rows may be others' by now
+
+        steps = completed(steps, manifest)
+        for step in steps:
+            if step.table in left:
+                continue
+            changed: LakeChanged | None = None
+            try:
+                take(step, overrule=False)
+            except LakeChanged as error:
+                changed = error
+            if changed is None:
+                continue
+            if not taken and not failed:
+                self._withdraw()
+                raise changed
+            take(step, overrule=True)
+            if step.table not in failed:
+                overruled.append(str(changed))
         if failed:
             manifest = self._leave(manifest, steps, failed)
         manifest = _with_marks(manifest, marks)
@@ -327,6 +375,10 @@ class TableStore(LakeFolder):
                         marks[step.table] = self._tables.commit(step, status.batch, overrule=True)
             except Exception as error:  # noqa: BLE001 - `failure` raises what is not its own
                 failed[key] = failure(error)
+            else:
+                state = state.with_status(SET_ASIDE, replace(status, batch=0))
+                tables = {**self.manifest.tables, key: state}
+                self.manifest = replace(self.manifest, tables=tables)
             self.manifest = _with_marks(self.manifest, marks)
         return failed
 

@@ -26,7 +26,7 @@ from tailrace.log.sources import server_lowers_names
 from tailrace.spark.cascade.naming import CHANGED_BELOW
 from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.manifest.paths import within
-from tailrace.spark.verify.lag import Lag
+from tailrace.spark.verify.lag import LakeOfServer
 from tailrace.spark.verify.report import VerifyReport
 from tailrace.spark.verify.rounds import Rounds
 from tailrace.spark.workers import Workers
@@ -85,7 +85,7 @@ def verify(
     tell = progress or (lambda _phase, _done, _total: None)
     if longest and not LakeView.is_there(into):
         tell("create", 0, 1)
-    with Lag(asked, into, longest or 0.0) as lag, _scratch(lag.view.path) as folder:
+    with LakeOfServer(asked, into, longest or 0.0) as lag, _scratch(lag.view.path) as folder:
         alone = not _pickles(asked)
         rounds = Rounds(asked, lag, workers, folder, range_rows, rows, tell, alone=alone)
         if server_lowers_names([ServerTransport(asked)]):

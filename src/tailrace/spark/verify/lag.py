@@ -33,7 +33,7 @@ class Behind:
     transactions: int
 
 
-class Lag(Closing):
+class LakeOfServer(Closing):
     """A server compared with the lake that is kept equal to it; a context manager.
 
     A lake that does not exist yet is waited for, at most ``seconds``. Raises what connecting

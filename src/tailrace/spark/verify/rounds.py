@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tailrace.snapshot.key_ranges import KeyRange
     from tailrace.spark.lake.reading import LakeView
     from tailrace.spark.manifest.manifest import TableState as LakeTable
-    from tailrace.spark.verify.lag import Lag
+    from tailrace.spark.verify.lag import LakeOfServer
     from tailrace.spark.verify.server import ServerTable
     from tailrace.spark.verify.tables import Candidate
     from tailrace.spark.workers import Workers
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
     Progress = Callable[[str, int, int], None]
 
+_CONNECTIONS: Final = 4
+"""To a server at once, of those that this process opens."""
 _ROW_BYTES: Final = 200
 """What a row of the server is taken for, to tell whether Spark is worth its start."""
 _TRIES: Final = 5
@@ -83,7 +85,7 @@ class Rounds:
     def __init__(
         self,
         source: Source,
-        lag: Lag,
+        lag: LakeOfServer,
         workers: Workers,
         folder: Path,
         range_rows: int,
@@ -232,7 +234,10 @@ class Rounds:
     def _run_server(self, jobs: list[SideJob]) -> list[SideResult]:
         """Do jobs of the server's side; those for a reading are kept in it."""
         rows = sum(job.part.rows for job in jobs if job.part is not None)
-        results = self._run("server", jobs, 0 if self._alone else rows * _ROW_BYTES)
+        some = _CONNECTIONS if self._alone else max(len(jobs), 1)
+        size = 0 if self._alone else rows * _ROW_BYTES
+        parts = [jobs[at : at + some] for at in range(0, len(jobs), some)]
+        results = [each for part in parts for each in self._run("server", part, size)]
         for job, result in zip(jobs, results, strict=True):
             if not job.keys:
                 self._tables[result.name].readings[-1].server.append(result)
