@@ -151,7 +151,7 @@ def test_another_file_than_expected_is_refused(filled):
         assert feed.expected.description is not None
         assert feed.expected.description[:13] == description[:13]
     other = Expected(None, bytes((description[0] ^ 1,)) + description[1:])  # another second
-    told = "not the file that was read before"
+    told = "not the log that was read before"
     refused(source_of(filled), LogReset, told, expected=other, **given)
 
 

@@ -120,7 +120,7 @@ def test_a_table_that_cannot_be_written(tmp_path):
     """That is no damage, so nothing of it is said."""
     (tmp_path / "shop.orders").mkdir()
     (tmp_path / "shop.orders" / "_delta_log").touch()
-    step = Step("shop.orders", schema=pa.schema([("a", pa.int64())]))
+    step = Step("shop.orders", goes="", schema=pa.schema([("a", pa.int64())]))
     with pytest.raises(PipelineError, match=r"shop\.orders in .* cannot be written: ") as caught:
         Guarded(DeltaTables(tmp_path)).commit(step, 1)
     assert "altered" not in str(caught.value)

@@ -73,6 +73,8 @@ class TableStore(LakeFolder):
     def _recover(self) -> None:
         if any(self._inner.glob("versions/*")):
             raise PipelineError(f"{self.label} is a lake of parquet: give --format parquet")
+        with contextlib.suppress(OSError):  # `format_of` takes it for a lake of parquet
+            (self._inner / "versions").rmdir()
         self._read()
         check_format(self.label, self.manifest, self._format)
         if not self._journal.is_begun and self.manifest.version:  # a lake of layout 3
