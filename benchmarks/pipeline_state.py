@@ -173,6 +173,6 @@ def _commit(journal: Journal, manifest: Manifest, touched: list[str]) -> tuple[f
     journal.done(manifest)
     took = time.perf_counter() - began
     journal.clean()
-    folder = Path(journal._path(0, "")).parent  # noqa: SLF001
+    folder = Path(journal._path(0, "")).parent  # noqa: SLF001 - where it writes
     paths = [folder / f"{manifest.version:06}{kind}.jsonl" for kind in ("", ".done")]
     return took, sum(path.stat().st_size for path in paths)

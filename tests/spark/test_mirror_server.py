@@ -13,8 +13,8 @@ from tailrace.live.url import Source
 from tailrace.position import Position
 from tailrace.spark import mirror
 from tailrace.spark.batch import Batches
-from tailrace.spark.input.begin import load
 from tailrace.spark.input.spool import Room
+from tailrace.spark.input.start_position import load
 from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.manifest.status import INCOMPLETE
 from tailrace.spark.options import FORMATS

@@ -72,7 +72,7 @@ def key_ranges(
     if not plan.columns or not (ends := plan.ends()):
         return [KeyRange(0, rows=plan.rows(None, None))]
     rows = plan.rows(None, None)
-    plan.left = _DEPTH + 4 * rows // size
+    plan.most = _DEPTH + 4 * rows // size
     cuts = list(plan.cut(None, _bound(ends[1]), *ends, size))
     whole = sum(count for _, count in cuts)
     scale = max(min(rows / max(whole, 1), 1), _ERROR)
@@ -139,8 +139,8 @@ class _Planner:
         self._name = name
         self._index = index
         self._names = [quoted_name(each.name) for each in columns]
-        self.left = 0
-        """How many more ranges may be cut: estimates that stay the same would have no end."""
+        self.most = 0
+        """How many more ranges may be cut: with estimates that never shrink there is no end."""
 
     def cut(
         self,
@@ -153,8 +153,8 @@ class _Planner:
     ) -> Iterator[tuple[KeyBound, int]]:
         """The upper bounds of ranges between two bounds, and each range's rows."""
         rows = self.rows(low, high)
-        if rows > size and depth < _DEPTH and self.left > 0:
-            self.left -= 1
+        if rows > size and depth < _DEPTH and self.most > 0:
+            self.most -= 1
             upto, above = self._around(low, high, first, last)
             if upto and above:
                 bound = _bound(upto)
@@ -280,7 +280,7 @@ class _Planner:
         own = f"CONVERT(c USING {column.charset})"
         with self._connection.cursor() as cursor:
             cursor.execute(
-                f"SELECT HEX(c), DENSE_RANK() OVER (ORDER BY {own} COLLATE {column.collation}) "  # noqa: S608
+                f"SELECT HEX(c), DENSE_RANK() OVER (ORDER BY {own} COLLATE {column.collation}) "  # noqa: S608 - hex, and names the server gave
                 f"FROM ({each}) AS letters WHERE HEX(CONVERT({own} USING utf8mb4)) = HEX(c)"
             )
             found = cursor.fetchall()

@@ -16,7 +16,7 @@ from tailrace.errors import ConnectionLost, PipelineError, ServerError
 from tailrace.live.tables import connected, has_rows, tables_of
 from tailrace.printable import printable
 from tailrace.spark.current.lineage import lives
-from tailrace.spark.input.begin import session_of
+from tailrace.spark.input.start_position import session_of
 from tailrace.spark.manifest.status import INCOMPLETE, Status
 from tailrace.table_name import TableName
 

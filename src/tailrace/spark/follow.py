@@ -103,7 +103,7 @@ class Follower:
             report = self._batches.run(taken)
         except LakeChanged:
             for name in taken:
-                self._sources.plan_anew(name)
+                self._sources.replan(name)
             self._is_overtaken = True
             return None
         self._sources.committed()

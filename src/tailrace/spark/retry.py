@@ -21,9 +21,9 @@ from tailrace.spark.batch import Again
 from tailrace.spark.cascade.build import parents
 from tailrace.spark.cascade.keys import links_of
 from tailrace.spark.current.build import table_changes
-from tailrace.spark.input.begin import SUFFIX, load
 from tailrace.spark.input.cursor import SourceCursor
 from tailrace.spark.input.spool import ServerLogs
+from tailrace.spark.input.start_position import SUFFIX, load
 from tailrace.spark.input.taken import Taken
 from tailrace.spark.lake.asides import in_order
 from tailrace.spark.lake.folder import AGAIN
@@ -107,7 +107,7 @@ def take_up_named(
                 offers |= retry.offers
                 reports += retry.reports
             names.used(source, by_name, offers)
-            sources.plan_anew(source)
+            sources.replan(source)
     return reports
 
 

@@ -111,9 +111,9 @@ class Backlog:
         found: list[Split] = []
         for index, begin, stop in self._parts(start, end):
             found += index.splits(series.name, begin, stop, target)
-        return [replace(split, catalogue=self._told(split.catalogue)) for split in found]
+        return [replace(split, catalogue=self._with_given(split.catalogue)) for split in found]
 
-    def _told(self, catalogue: Catalogue) -> Catalogue:
+    def _with_given(self, catalogue: Catalogue) -> Catalogue:
         """The schema history, with the user's definitions."""
         told = catalogue.copy()
         told.given(self._given)

@@ -12,9 +12,9 @@ from tailrace.errors import PipelineError, SchemaError
 from tailrace.position import Position, bytes_after
 from tailrace.schema.catalogue import Catalogue
 from tailrace.schema.catalogue_json import from_json, to_json
-from tailrace.spark.input.begin import check_begin, is_first
 from tailrace.spark.input.identity import check_source
 from tailrace.spark.input.lag import Lag, second_of
+from tailrace.spark.input.start_position import check_begin, is_first
 from tailrace.spark.input.taken import Taken
 from tailrace.spark.manifest.manifest import SourceState
 from tailrace.storage.identity import digests

@@ -16,11 +16,11 @@ from tailrace.live.scheme import names_server
 from tailrace.live.url import Source
 from tailrace.position import Position
 from tailrace.selection import one_start
-from tailrace.spark.input.begin import after_gtids, check_begin, session_of
 from tailrace.spark.input.folder import settled
 from tailrace.spark.input.header_index import BEGIN
 from tailrace.spark.input.saved_index import SavedIndices
 from tailrace.spark.input.spool import SPOOL_LIMIT, Received, Room, ServerLogs
+from tailrace.spark.input.start_position import after_gtids, check_begin, session_of
 from tailrace.storage import find
 from tailrace.transports import SeriesTransport
 
@@ -185,7 +185,7 @@ class ServerLog(GrowingLog):
         return Received(self._logs, place, self._room)
 
     @property
-    def is_full(self) -> bool:  # type: ignore[override]
+    def is_full(self) -> bool:  # type: ignore[override] # files' is a constant
         """Whether receiving pauses at the spool's limit."""
         return self._received is not None and self._received.paused and self._room.is_full
 

@@ -25,12 +25,12 @@ from tailrace.position import bytes_after
 from tailrace.schema.catalogue_json import from_json
 from tailrace.selection import start_text
 from tailrace.sizes import bytes_of
-from tailrace.spark.input.begin import SUFFIX, begin_of, forget
 from tailrace.spark.input.cursor import SourceCursor
 from tailrace.spark.input.folder import settled
 from tailrace.spark.input.identity import check_source
 from tailrace.spark.input.lag import Lag
 from tailrace.spark.input.spool import SPOOL_LIMIT, Received, Room, ServerLogs
+from tailrace.spark.input.start_position import SUFFIX, begin_of, forget
 from tailrace.storage import find_all
 
 if TYPE_CHECKING:
@@ -289,7 +289,7 @@ class Sources(Closing):
             taken = {name: taken.get(name) or each.nothing() for name, each in self.cursors.items()}
         return taken
 
-    def plan_anew(self, name: str) -> None:
+    def replan(self, name: str) -> None:
         """A source is planned again, from where the lake ends: more is known of its tables, or a
         batch of it failed.
         """

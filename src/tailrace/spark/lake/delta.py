@@ -143,9 +143,8 @@ class DeltaTables:
             if log.write_version(self.folder(step.table), version, actions):
                 break
         if version - self._checkpoint(step.table) >= _CHECKPOINT:
-            with suppress(
-                PipelineError, OSError, DeltaError
-            ):  # the commit is made: it is due again
+            # The commit is made; tidying is due again after the next one.
+            with suppress(PipelineError, OSError, DeltaError):
                 self.tidy(step.table)
         return f"{version}:{batch}"
 
@@ -206,15 +205,13 @@ class DeltaTables:
     ) -> dict[str, Descriptor]:
         """The vectors of the files that a step adds and keeps; new ones where it deletes rows."""
         folder, before = self.folder(step.table), now
-        overrules = False
-        if table is not None and step.deleted and step.base is not None:
-            overrules = not _is_at(table, step.base)
-        if overrules and step.base is not None:
+        overrules = step.base is not None and not _is_at(table, step.base)
+        if overrules and step.base is not None and step.deleted:
             before = DeltaFiles(folder).at(_version(step.base))
         found = {
             name: vector
-            for name in step.stays
-            if name in step.deleted and (vector := _vector(before, name)) is not None
+            for name in step.deleted.intersection(step.stays)
+            if (vector := _vector(before, name)) is not None
         }
         for vector in found.values() if overrules else ():
             read(vector, folder)  # it may be gone

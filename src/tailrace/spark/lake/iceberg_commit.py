@@ -25,7 +25,7 @@ from tailrace.spark.lake.iceberg_paths import local
 from tailrace.spark.lake.iceberg_snapshot import Snapshots
 from tailrace.spark.lake.iceberg_state import State, data_folder, marked
 from tailrace.spark.lake.iceberg_tidy import left_by, outdated
-from tailrace.spark.lake.steps import MARK
+from tailrace.spark.lake.steps import MARK, unread_deletes
 from tailrace.spark.manifest.on_disk import to_disk
 
 if TYPE_CHECKING:
@@ -129,10 +129,7 @@ def _deletes(
         fresh, needless = taken_up(fresh, state.applying, live)
     else:  # others have written since: what they deleted is live, and what they dropped deleted
         if not state.known:
-            raise PipelineError(
-                f"table {step.table} has rows that others deleted in a way that Tailrace does not"
-                " read (equality deletes): have them rewrite its files"
-            )
+            raise unread_deletes(step.table)
         wanted = {top + name for name in step.deleted} & live
         then = memory.state_at(table, step.base) if wanted else State()
         before = joined(then.applying.values())

@@ -37,3 +37,11 @@ def local(text: str) -> Path:
     if not path.startswith("/") or "\0" in path:
         raise PipelineError(f"{text[:100]!r} is no file of this machine")
     return Path(path)
+
+
+def data_file(folder: Path, name: str) -> str:
+    """The path of a data file of the table in a folder: others may name theirs by a whole location.
+
+    Raises `PipelineError` for one elsewhere.
+    """
+    return str(local(name) if name.startswith(_SCHEME) else folder / name)

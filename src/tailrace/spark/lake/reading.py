@@ -14,8 +14,9 @@ import pyarrow.compute as pc
 from tailrace.errors import PipelineError
 from tailrace.spark.lake.folder import INNER, read_committed
 from tailrace.spark.lake.guarded import Guarded
+from tailrace.spark.lake.iceberg_paths import data_file
 from tailrace.spark.manifest.journal import FOLDER
-from tailrace.spark.manifest.paths import data_file, lake_path, within
+from tailrace.spark.manifest.paths import lake_path, within
 from tailrace.spark.parquet.deleted import NO_ROWS, without
 from tailrace.spark.parquet.footer import row_groups
 

@@ -25,10 +25,10 @@ from tailrace.spark.current.keys import buckets
 from tailrace.spark.current.rows import RAW, ROW_GROUP
 from tailrace.spark.failure import Failure, attempt, failure
 from tailrace.spark.history.jobs import HISTORY_FIELDS
-from tailrace.spark.lake.steps import Step
-from tailrace.spark.lake.table_batch import STATE_FIELDS, Move, state_schema
+from tailrace.spark.lake.iceberg_paths import data_file
+from tailrace.spark.lake.steps import Step, unread_deletes
+from tailrace.spark.lake.table_batch import STATE_FIELDS, Move, state_schema, summed
 from tailrace.spark.manifest.manifest import DataFile, History
-from tailrace.spark.manifest.paths import data_file
 from tailrace.spark.parquet.deleted import NO_ROWS, without
 from tailrace.spark.parquet.file import ParquetFile
 from tailrace.spark.parquet.footer import as_written, row_groups
@@ -169,12 +169,7 @@ def reclaim(
                 renamed = names if name == "open" else {}
                 moves.append(Move(path, tables.folder(part.table) / target, renamed))
                 if name == "closed":
-                    closed = DataFile(
-                        "",
-                        closed.rows + file.rows,
-                        closed.size + file.size,
-                        closed.memory + file.memory,
-                    )
+                    closed = summed(closed, file)
                 else:
                     placed.append(replace(file, name=target))
             states[key] = _with(states[key], part.part, tuple(placed), closed)
@@ -389,10 +384,7 @@ def _jobs(
         return
     tables.check(part.table)
     if "" in now.deleted:
-        raise PipelineError(
-            f"table {part.table} in {tables.top} has rows that others deleted in a way that"
-            " Tailrace does not read (equality deletes): have them rewrite its files"
-        )
+        raise unread_deletes(f"{part.table} in {tables.top}")
     columns = state_schema(part.states, part.part, shards)
     if missing := set(columns.names) - now.columns.keys():
         raise PipelineError(

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 import pyarrow as pa
 
+from tailrace.errors import PipelineError
 from tailrace.spark.lake import vectors
 from tailrace.spark.manifest import layout_3
 from tailrace.spark.manifest.damage import reading_file
 from tailrace.spark.manifest.json_file import read_json, with_layout
+from tailrace.spark.manifest.manifest_json import schema_of, schema_text
 from tailrace.spark.manifest.names import check_plain
 from tailrace.spark.manifest.on_disk import write_file
 
@@ -124,7 +126,7 @@ def write_steps(folder: Path, steps: Sequence[Step]) -> None:
         {
             **short,
             "stays": step.stays,
-            "columns": b64encode(step.schema.serialize()).decode(),
+            "columns": schema_text(step.schema),
             "properties": step.properties,
             "deleted": sorted(step.deleted),
         }
@@ -180,14 +182,10 @@ def _step(value: dict[str, Any]) -> Step:
             for name, text in value.get("deletes", {}).items()
         },
         _names(value.get("stays", [])),
-        _schema(value["columns"]) if "columns" in value else pa.schema([]),
+        schema_of(value["columns"]) if "columns" in value else pa.schema([]),
         {str(name): str(text) for name, text in value.get("properties", {}).items()},
         frozenset(_names(value.get("deleted", []))),
     )
-
-
-def _schema(text: str) -> pa.Schema:
-    return pa.ipc.read_schema(pa.py_buffer(b64decode(text)))
 
 
 def _names(values: list[Any]) -> tuple[str, ...]:
@@ -208,6 +206,14 @@ class Content:
     files: frozenset[str]
     deleted: Mapping[str, DeletedRows]
     columns: Mapping[str, str] = field(default_factory=dict)
+
+
+def unread_deletes(table: str) -> PipelineError:
+    """The error for a table with deleted rows that cannot be read."""
+    return PipelineError(
+        f"table {table} has rows that others deleted in a way that Tailrace does not read (equality"
+        " deletes): have them rewrite its files"
+    )
 
 
 class Tables(Protocol):
@@ -246,3 +252,9 @@ class Tables(Protocol):
         ``overrule`` is to do the step nevertheless: the files that are to stay have exactly the
         deleted rows that they had at ``base``, and those that the step deletes.
         """
+
+
+def deleted_by_path(tables: Tables, table: str) -> dict[str, DeletedRows]:
+    """The deleted rows of the files that a table has now, by path."""
+    now, folder = tables.content(table), tables.folder(table)
+    return {} if now is None else {str(folder / name): rows for name, rows in now.deleted.items()}

@@ -19,7 +19,7 @@ from tailrace.spark.history.jobs import HISTORY_FIELDS
 from tailrace.spark.history.shape import shaped
 from tailrace.spark.lake.assemble import next_manifest, table_states
 from tailrace.spark.lake.merging import due, put_together, still_small
-from tailrace.spark.lake.steps import MARK, Merge, Step
+from tailrace.spark.lake.steps import MARK, Merge, Step, deleted_by_path
 from tailrace.spark.manifest.manifest import DataFile
 from tailrace.spark.manifest.names import folded
 from tailrace.spark.parquet.deleted import NO_ROWS, deleted_rows, joined
@@ -180,7 +180,7 @@ class TableBatch:
                 adds.append(target)
                 self._move(name, Path(file.path), target, names, images=True)
                 fresh.append(DataFile(target, file.rows, file.size, file.memory))
-                sums = _sum(sums, fresh[-1])
+                sums = summed(sums, fresh[-1])
             grown = replace(state, changelog=(sums,) if sums.rows else ())
             found[key] = self._together(grown, "changelog", name, fresh, merges)
         if shape is None:
@@ -241,9 +241,7 @@ class TableBatch:
         for state in self.before.tables.values():
             table = state.parts.get("current")
             if table is not None and self.tables.folder(table) == folder:
-                now = self.tables.content(table)
-                deleted = {} if now is None else now.deleted
-                return {str(folder / name): rows for name, rows in deleted.items()}
+                return deleted_by_path(self.tables, table)
         raise PipelineError(f"{folder} has no table of the lake")
 
     def _history(self, states: Mapping[str, TableState], made: Made) -> dict[str, TableState]:
@@ -268,7 +266,7 @@ class TableBatch:
                 adds.append(target)
                 self._move(name, Path(each.path), target, new)
                 fresh.append(replace(each.file, name=target))
-                sums = _sum(sums, each.file)
+                sums = summed(sums, each.file)
             history = replace(built.history, open=opened, closed=(sums,) if sums.rows else ())
             grown = replace(state, history=history)
             found[key] = self._together(grown, "history", name, fresh, merges)
@@ -465,5 +463,6 @@ def _names(files: Iterable[Iterable[DataFile | None]]) -> set[str]:
     return {file.name for each in files for file in each if file is not None}
 
 
-def _sum(one: DataFile, other: DataFile) -> DataFile:
+def summed(one: DataFile, other: DataFile) -> DataFile:
+    """The entry without a name that has the sums of two."""
     return DataFile("", one.rows + other.rows, one.size + other.size, one.memory + other.memory)

@@ -30,7 +30,7 @@ from tailrace.spark.lake.asides import Asides, points, since, waiting
 from tailrace.spark.lake.folder import LakeFolder, failed
 from tailrace.spark.lake.guarded import Guarded
 from tailrace.spark.lake.reclaim import look, reclaim
-from tailrace.spark.lake.steps import read_steps, steps_json, steps_of, write_steps
+from tailrace.spark.lake.steps import deleted_by_path, read_steps, steps_json, steps_of, write_steps
 from tailrace.spark.lake.table_batch import completed, plan
 from tailrace.spark.manifest import layout_3
 from tailrace.spark.manifest.damage import reading_file
@@ -142,11 +142,7 @@ class TableStore(LakeFolder):
     def deleted(self, key: str) -> Mapping[str, DeletedRows]:
         """The deleted rows of the files of a table's current state that have any, by path."""
         table = self.manifest.tables[key].parts.get("current")
-        now = None if table is None else self._tables.content(table)
-        if table is None or now is None:
-            return {}
-        folder = self._tables.folder(table)
-        return {str(folder / name): rows for name, rows in now.deleted.items()}
+        return {} if table is None else deleted_by_path(self._tables, table)
 
     def history_paths(self, key: str) -> tuple[str | None, ...]:
         """Where the files of a committed history's open versions are."""

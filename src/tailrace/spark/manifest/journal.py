@@ -196,7 +196,7 @@ class Journal:
     def _document(self, number: int, kind: str) -> Document:
         path, pieces, offset, size = self._path(number, kind), [], 0, 1
         while offset < size:
-            with _told():
+            with _lake_errors():
                 piece, size = self._objects.read(self._key(number, kind), offset, PART)
             if size > LARGEST_WHOLE:
                 raise PipelineError(f"{path} is larger than {LARGEST_WHOLE >> 20} MiB")
@@ -211,7 +211,7 @@ class Journal:
         return document
 
     def _listed(self) -> _Names:
-        with _told():
+        with _lake_errors():
             found = self._objects.list(self._folder).objects
         self._drafts = [name for name in found if name.endswith(".tmp")]
         matches = ((_NAME.fullmatch(name), size) for name, size in found.items())
@@ -230,7 +230,7 @@ class Journal:
         self.manifest = manifest
 
     def prepare(self, manifest: Manifest, steps: list[dict[str, Any]]) -> None:
-        """Put the next batch: from here on it is to be finished."""
+        """Write the next batch: whoever opens the lake finishes it from here on."""
         number = manifest.version
         if number != self.manifest.next:
             raise ValueError(f"batch {number} was to come, and {self.manifest.next} is the next")
@@ -244,7 +244,7 @@ class Journal:
         self._coming = manifest, lake
 
     def done(self, manifest: Manifest) -> None:
-        """Call the batch done that is prepared, with the state that it came to."""
+        """Mark the prepared batch as done, with the state that it led to."""
         if self._coming is None:
             raise AssertionError("no batch is prepared")
         (before, was), lake = self._coming, self._coming[1]
@@ -259,7 +259,7 @@ class Journal:
         self._state = _State(0, {}, {})  # what was read of it need not stay
 
     def withdraw(self) -> None:
-        """Call the batch withdrawn that is prepared: the state stays that of the one before."""
+        """Mark the prepared batch as withdrawn: the state stays that of the batch before."""
         self._put(self.prepared, ".done", {"withdrawn": True}, {})
         self.manifest = replace(self.manifest, withdrawn=self.prepared)
         self.prepared, self._coming = 0, None
@@ -288,8 +288,9 @@ class Journal:
             del self._names[name]
 
     def _remove(self, names: Iterable[str]) -> None:
-        with _told():
-            self._objects.remove(*(f"{self._folder}/{name}" for name in names))
+        if keys := [f"{self._folder}/{name}" for name in names]:
+            with _lake_errors():
+                self._objects.remove(*keys)
 
     def _checkpoint(self) -> None:
         manifest = self.manifest
@@ -305,10 +306,10 @@ class Journal:
         key = self._key(number, kind)
         content = dump(self._path(number, kind), {"batch": number, **head}, tables)
         try:
-            with _told():
+            with _lake_errors():
                 self._objects.put(key, content, new=True)
         except ObjectExists:
-            with _told():
+            with _lake_errors():
                 found, _ = self._objects.read(key, 0, len(content) + 1)
             if found != content:  # else an answer was lost
                 raise PipelineError(
@@ -375,7 +376,7 @@ def _makes(state: TableState, value: dict[str, Any]) -> bool:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _lake_errors() -> Iterator[None]:
     """The store's errors as the lake's, but for those that say what is there."""
     try:
         yield

@@ -103,10 +103,10 @@ def table_json(state: TableState) -> dict[str, Any]:
         source=state.source,
         names=state.names,
         folder=state.folder,
-        columns=_text_of(state.columns),
+        columns=schema_text(state.columns),
         dropped=state.dropped,
         parts=state.parts,
-        shapes={part: _text_of(shape) for part, shape in state.shapes.items()},
+        shapes={part: schema_text(shape) for part, shape in state.shapes.items()},
         changelog=_by_name(state.changelog),
         small={part: _by_name(files) for part, files in state.small.items()},
         marks=state.marks,
@@ -130,7 +130,7 @@ def table_json(state: TableState) -> dict[str, Any]:
 def _state(value: Current | History) -> dict[str, Any]:
     """What a current state and a history have both."""
     return _filled(
-        columns=_text_of(value.columns),
+        columns=schema_text(value.columns),
         key=list(value.key),
         refused=value.refused,
         unseen=value.unseen,
@@ -194,7 +194,8 @@ def _file(file: DataFile) -> dict[str, Any]:
     return _filled(**{name: each for name, each in vars(file).items() if name != "name"})
 
 
-def _text_of(columns: pa.Schema) -> str:
+def schema_text(columns: pa.Schema) -> str:
+    """A schema as text."""
     return base64.b64encode(columns.serialize()).decode()
 
 
@@ -242,7 +243,7 @@ def table_of(value: dict[str, Any], states: tuple[Status, ...] = ()) -> TableSta
         text(value.get("table", ""), "a table"),
         text(value["source"], "a source"),
         text(value["names"], "where names are from"),
-        _schema(value["columns"]),
+        schema_of(value["columns"]),
         _files_of(value.get("changelog", {})),
         None
         if current is None
@@ -261,7 +262,7 @@ def table_of(value: dict[str, Any], states: tuple[Status, ...] = ()) -> TableSta
             gaps=_texts(history.get("gaps", [])),
         ),
         {part: check_plain(name, "a table") for part, name in value.get("parts", {}).items()},
-        {part: _schema(each) for part, each in value.get("shapes", {}).items()},
+        {part: schema_of(each) for part, each in value.get("shapes", {}).items()},
         {part: _files_of(files) for part, files in value.get("small", {}).items()},
         check_plain(value["folder"], "a table's folder"),
         {part: text(mark, "a mark") for part, mark in value.get("marks", {}).items()},
@@ -271,7 +272,7 @@ def table_of(value: dict[str, Any], states: tuple[Status, ...] = ()) -> TableSta
 
 def _state_of(value: dict[str, Any]) -> dict[str, Any]:
     return {
-        "columns": _schema(value["columns"]),
+        "columns": schema_of(value["columns"]),
         "key": _texts(value.get("key", [])),
         "refused": _perhaps(value.get("refused")),
         "unseen": whole(value.get("unseen", 0), "unseen"),
@@ -338,7 +339,8 @@ def _file_of(value: dict[str, Any]) -> DataFile:
 
 
 @lru_cache(4096)
-def _schema(value: str) -> pa.Schema:
+def schema_of(value: str) -> pa.Schema:
+    """The schema that `schema_text` described. Raises `DAMAGE`."""
     return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(value)))
 
 

@@ -95,14 +95,14 @@ class LocalObjects:
 
     def read(self, key: str, offset: int, count: int) -> tuple[memoryview, int]:
         """A piece of a file."""
-        with self._told(key), open_plain(self.folder / key) as file:
+        with self._storage_errors(key), open_plain(self.folder / key) as file:
             file.seek(offset)
             return memoryview(file.read(count)), os.fstat(file.fileno()).st_size
 
     def list(self, folder: str) -> Listing:
         """The files in a folder with their sizes, and its folders; empty if it does not exist."""
         found = Listing({}, [])
-        with self._told(folder):
+        with self._storage_errors(folder):
             try:
                 entries = os.scandir(self.folder / folder)
             except FileNotFoundError:
@@ -118,7 +118,7 @@ class LocalObjects:
     def put(self, key: str, content: bytes, *, new: bool = False) -> None:
         """Write a file, with its folder; on disk, and its name too."""
         path = self.folder / key
-        with self._told(key):
+        with self._storage_errors(key):
             if not path.parent.exists():
                 path.parent.mkdir(parents=True)
                 to_disk([path.parent.parent])
@@ -131,11 +131,11 @@ class LocalObjects:
     def remove(self, *keys: str) -> None:
         """Delete files, those that exist."""
         for key in keys:
-            with self._told(key):
+            with self._storage_errors(key):
                 (self.folder / key).unlink(missing_ok=True)
 
     @contextmanager
-    def _told(self, key: str) -> Iterator[None]:
+    def _storage_errors(self, key: str) -> Iterator[None]:
         try:
             yield
         except FileExistsError:

@@ -40,13 +40,6 @@ def lake_path(lake: str | Path) -> Path:
     )
 
 
-def data_file(folder: Path, name: str) -> str:
-    """The path of a data file of the table in a folder: others may name theirs by a whole URL."""
-    if name.startswith("file:/"):
-        return "/" + name.removeprefix("file:").lstrip("/")
-    return str(folder / name)
-
-
 def committed(inner: Path) -> Path:
     """The folder that ``now`` leads to, of the version or batch that is committed.
 

@@ -74,11 +74,8 @@ class _Table:
             for each in self.columns
         ]
         shape = json.dumps([self.state.parts.get("current"), self.schema.primary_key, fields])
-        return {"shape": blake2b(shape.encode(), digest_size=8).hexdigest(), **self._version}
-
-    @property
-    def _version(self) -> dict[str, Any]:
-        return {"files": list(self.files), "mark": self.mark}
+        digest = blake2b(shape.encode(), digest_size=8).hexdigest()
+        return {"shape": digest, "files": list(self.files), "mark": self.mark}
 
 
 def _tables(view: LakeView, wants: TableFilter) -> Iterator[tuple[str, _Table]]:
