@@ -72,6 +72,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    os.environ.pop("COLUMNS", None)  # a terminal's: the command keeps the width it has at first
     told = getattr(config, "workerinput", None)  # in one of xdist's workers
     if told is not None:
         config.option.order_seed = told["order_seed"]

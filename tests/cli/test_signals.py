@@ -27,6 +27,21 @@ def test_what_stops_a_command_may_need_a_lock_of_the_main_thread():
     assert (ending.numbers, ending.status) == ([signal.SIGTERM], 0)
 
 
+def test_a_signal_does_not_wait_for_the_main_thread():
+    """`index --follow` ignored one signal in 30 that came as its main thread began to wait: Python's
+    handler runs in that thread alone. Here another thread gets the signal, which has the same effect.
+    """
+    stopped = threading.Event()
+    other = threading.Thread(target=stopped.wait, args=(2 * DEADLINE,))
+    other.start()
+    with on_signals(stopped.set) as ending:
+        kill = (other.ident, signal.SIGTERM)
+        threading.Timer(0.1, signal.pthread_kill, kill).start()
+        assert stopped.wait(DEADLINE)
+    other.join()
+    assert ending.numbers == [signal.SIGTERM]
+
+
 @each_case("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_second_signal(number):
     before = signal.getsignal(number)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from contextlib import contextmanager
-from queue import SimpleQueue
+from socket import socket, socketpair
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
@@ -34,10 +34,12 @@ def on_signals(
     """Let SIGINT and SIGTERM call ``stop``.
 
     It is called in a thread of its own: in a signal's handler it would wait forever for a lock that
-    the main thread holds, and `threading.Event` has one. A ``second`` signal does what it does by
-    default, raises KeyboardInterrupt (``interrupt``), or calls ``stop`` once more.
+    the main thread holds, and `threading.Event` has one. Python runs a handler in the main thread,
+    which may wait for what only ``stop`` brings: so the thread reads the signals from a socket.
+    A ``second`` signal does what it does by default, raises KeyboardInterrupt (``interrupt``), or
+    calls ``stop`` once more.
     """
-    ending, got = Ending(), SimpleQueue[bool]()  # its `put` may interrupt itself
+    ending = Ending()
 
     def handle(number: int, _frame: object) -> None:
         ending.numbers.append(number)
@@ -45,26 +47,31 @@ def on_signals(
             raise KeyboardInterrupt
         if second == "default":
             put_back()
-        got.put(True)
 
     def put_back() -> None:
         while before:
             signal.signal(*before.popitem())
 
-    def call() -> None:
-        while got.get():
-            stop()
+    def call(came: socket) -> None:
+        with came:
+            while number := came.recv(1):
+                if number[0] in _STATUS:
+                    stop()
 
+    came, written = socketpair()
+    written.setblocking(False)
     before: dict[int, Any] = {}
+    wakeup = signal.set_wakeup_fd(written.fileno(), warn_on_full_buffer=False)
     try:
         for number in _STATUS:
             before[number] = signal.getsignal(number)
             signal.signal(number, handle)
-        Thread(target=call, name="tailrace-signals", daemon=True).start()
+        Thread(target=call, args=(came,), name="tailrace-signals", daemon=True).start()
         yield ending
     finally:
         put_back()
-        got.put(False)
+        signal.set_wakeup_fd(wakeup)
+        written.close()
 
 
 class Follows(Protocol):

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tailrace.schema.tokens import SqlToken
 
 _DIFFERS: Final = re.compile(
-    rb"(?:[\s(;]|--[^\n]*+|#[^\n]*+|/\*(?!M?!).*?\*/)*+"  # up to the first word
+    rb"(?:[\s(;]|--[^\n]*+|#[^\n]*+|/\*(?!M?!).*?\*/|(?!))*+"  # up to the first word: COMMENT_REST
     rb"(?:DROP|(?:CREATE|ALTER).*?EVENT|(?:SET|/\*M?!).*?(?:EVENT|DROP))",
     re.IGNORECASE | re.DOTALL,
 )
