@@ -7,12 +7,10 @@ from base64 import b64decode, b64encode
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-import numpy as np
 import pyarrow as pa
 
 from tailrace.errors import PipelineError
 from tailrace.spark.lake import vectors
-from tailrace.spark.manifest import layout_3
 from tailrace.spark.manifest.damage import reading_file
 from tailrace.spark.manifest.json_file import read_json, with_layout
 from tailrace.spark.manifest.manifest_json import schema_of, schema_text
@@ -135,31 +133,11 @@ def write_steps(folder: Path, steps: Sequence[Step]) -> None:
     write_file(folder / NAME, [json.dumps({"layout": LAYOUT, "steps": whole})])
 
 
-def read_steps(folder: Path, manifest: Path | None = None) -> list[Step]:
-    """Read what `write_steps` wrote; raises `PipelineError` for anything else.
-
-    ``manifest`` is the folder that has the manifest of a lake of layout 3, by default the same.
-    """
+def read_steps(folder: Path) -> list[Step]:
+    """Read what `write_steps` wrote; raises `PipelineError` for anything else."""
     path = folder / NAME
     with reading_file(path, "what a batch does"):
-        content = read_json(path)
-        if content["layout"] == LAYOUT - 1:
-            _add_deletes(content["steps"], manifest or folder)
-        else:
-            with_layout(path, content, LAYOUT)
-        return steps_of(content["steps"])
-
-
-def _add_deletes(steps: list[dict[str, Any]], folder: Path) -> None:
-    """What steps of layout 2 delete: all deleted rows were in the manifest."""
-    deleted = layout_3.deleted(folder)
-    for step in steps:
-        step["deletes"] = {
-            name: _text_of(np.array(rows, np.int64))
-            for name, rows in deleted.get(step["table"], {}).items()
-            if name in {*step["adds"], *step["stays"]}
-        }
-        step["deleted"] = sorted(step["deletes"])
+        return steps_of(with_layout(path, read_json(path), LAYOUT)["steps"])
 
 
 def _text_of(rows: Rows) -> str:

@@ -32,7 +32,6 @@ from tailrace.spark.lake.guarded import Guarded
 from tailrace.spark.lake.reclaim import look, reclaim
 from tailrace.spark.lake.steps import deleted_by_path, read_steps, steps_json, steps_of, write_steps
 from tailrace.spark.lake.table_batch import completed, plan
-from tailrace.spark.manifest import layout_3
 from tailrace.spark.manifest.damage import reading_file
 from tailrace.spark.manifest.json_file import read_json
 from tailrace.spark.manifest.manifest import check_format
@@ -77,24 +76,12 @@ class TableStore(LakeFolder):
             (self._inner / "versions").rmdir()
         self._read()
         check_format(self.label, self.manifest, self._format)
-        if not self._journal.is_begun and self.manifest.version:  # a lake of layout 3
-            self._complete_rest(self._inner / "batches" / f"{self.manifest.version:06}")
-        old = self._inner / "batches" / f"{self.manifest.next:06}"
-        if not self._journal.prepared and old.exists():  # a batch of a lake of layout 3
-            self._journal.prepare(layout_3.read(old), steps_json(read_steps(old)))
-            self._journal.read()
         self._undo()
         if self._journal.prepared:
             manifest, steps = self._journal.coming(steps_of)
             with contextlib.suppress(LakeChanged):  # then it is made again, after what others did
                 self._finish(manifest, steps)
         self._clean()
-
-    def _complete_rest(self, committed: Path) -> None:
-        """Let steps that are left have the rows that they delete, which the manifest had."""
-        for folder in self._rest.iterdir() if self._rest.is_dir() else ():
-            with contextlib.suppress(PipelineError):  # whoever takes them says so
-                write_steps(folder, read_steps(folder, committed))
 
     @property
     def _making(self) -> Path:
@@ -415,11 +402,8 @@ class TableStore(LakeFolder):
     def _clean(self) -> None:
         shutil.rmtree(self._inner / "staging", ignore_errors=True)
         self._journal.clean()
-        for left in (*self._inner.glob("*.tmp"), *self._inner.glob("now.*")):
+        for left in self._inner.glob("*.tmp"):
             left.unlink(missing_ok=True)
-        if self._journal.is_begun:  # what a lake of layout 3 had
-            (self._inner / "now").unlink(missing_ok=True)
-            shutil.rmtree(self._inner / "batches", ignore_errors=True)
         if self._rest.is_dir():
             batches = {f"{number:06}" for number in _waiting(self.manifest).values()}
             batches.add(f"{self.manifest.next:06}")  # is prepared, maybe

@@ -27,11 +27,6 @@ def read_json(path: Path) -> Any:
     return parse(read_plain(path, LARGEST))
 
 
-def read_layout(path: Path, layout: int) -> dict[str, Any]:
-    """An object that has a number ``layout``; raises as `read_json` and `with_layout`."""
-    return with_layout(path, read_json(path), layout)
-
-
 def with_layout(path: object, content: Any, layout: int) -> dict[str, Any]:
     """The content, an object that has the layout; raises what looking into it does.
 
@@ -39,12 +34,16 @@ def with_layout(path: object, content: Any, layout: int) -> dict[str, Any]:
     """
     found: dict[str, Any] = content
     if found["layout"] != layout:
-        raise PipelineError(
-            f"{path} has layout {short_repr(found['layout'])}, and this Tailrace reads layout "
-            f"{layout}: mirror the logs into a new folder, or use the Tailrace that wrote "
-            "this one"
-        )
+        raise other_layout(path, short_repr(found["layout"]), layout)
     return found
+
+
+def other_layout(path: object, found: str, layout: int) -> PipelineError:
+    """The error for a lake whose layout is not the one given."""
+    return PipelineError(
+        f"{path} has layout {found}, and this Tailrace reads layout {layout}: recreate the lake "
+        "(mirror the logs into a new folder), or use the Tailrace that wrote it"
+    )
 
 
 def parse(content: bytes) -> Any:

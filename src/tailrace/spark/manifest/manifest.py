@@ -78,11 +78,11 @@ class Current:
 
     ``tails`` are files with rows of any keys, newer than those in the buckets' files; a live row
     is in one file only. ``columns`` are those of the table and ``key`` its key's, by which
-    the rows are bucketed. Of a table that never had a current state, and in lakes of earlier
-    releases, ``refused`` says why there is none, and there is no file. ``unseen`` counts rows whose
-    insert is not in the log; ``unlogged`` are columns that are left out, since the log does not
-    tell what updates made of them. ``added`` are columns that no row has shown the type of yet:
-    name, default's text, and why that is unknown.
+    the rows are bucketed. Of a table that never had a current state ``refused`` says why there is
+    none, and there is no file. ``unseen`` counts rows whose insert is not in the log; ``unlogged``
+    are columns that are left out, since the log does not tell what updates made of them. ``added``
+    are columns that no row has shown the type of yet: name, default's text, and why that is
+    unknown.
     """
 
     columns: pa.Schema
