@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Final, Self
 
 from tailrace.closing import Closing
 from tailrace.errors import PipelineError
-from tailrace.spark.manifest.document import LAYOUT
+from tailrace.spark.manifest.document import other_layout
 from tailrace.spark.manifest.journal import FOLDER, Journal
-from tailrace.spark.manifest.json_file import other_layout
 from tailrace.spark.manifest.manifest import Manifest
 from tailrace.spark.manifest.on_disk import LocalObjects
 from tailrace.spark.manifest.paths import committed, within
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 INNER: Final = "_tailrace"
-_INNER: Final = (FOLDER, "versions", "rest", "staging", "sources")
+_INNER: Final = (FOLDER, "versions", "staging", "sources")
 _BEFORE: Final = ("batches", "versions")
 """Where lakes before layout 4 had a manifest for each batch."""
 _LOCK: Final = "lock"
@@ -180,7 +179,7 @@ def check_layout(lake: object, inner: Path) -> None:
     """Raises `PipelineError` for a lake of layout 3 or an older one: it has no journal."""
     batches, versions = (any(inner.glob(f"{each}/*/manifest.json")) for each in _BEFORE)
     if batches or (versions and not any(inner.glob(f"{FOLDER}/*"))):
-        raise other_layout(lake, "3 or an older one", LAYOUT)
+        raise other_layout(lake, "3 or an older one")
 
 
 def failed(path: Path, error: OSError) -> PipelineError:

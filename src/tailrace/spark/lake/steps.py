@@ -1,8 +1,7 @@
-"""What a batch does to the tables of a lake, kept on disk until each has done it."""
+"""What a batch does to the tables of a lake, kept in its journal until each has done it."""
 
 from __future__ import annotations
 
-import json
 from base64 import b64decode, b64encode
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -11,11 +10,8 @@ import pyarrow as pa
 
 from tailrace.errors import PipelineError
 from tailrace.spark.lake import vectors
-from tailrace.spark.manifest.damage import reading_file
-from tailrace.spark.manifest.json_file import read_json, with_layout
 from tailrace.spark.manifest.manifest_json import schema_of, schema_text
 from tailrace.spark.manifest.names import check_plain
-from tailrace.spark.manifest.on_disk import write_file
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -23,8 +19,6 @@ if TYPE_CHECKING:
 
     from tailrace.spark.parquet.deleted import DeletedRows, Rows
 
-NAME: Final = "steps.json"
-LAYOUT: Final = 3
 APPLICATION: Final = "tailrace"
 """Under this name a table has the number of the last batch that it took."""
 MARK: Final = "tailrace.set_aside"
@@ -111,33 +105,22 @@ def steps_json(steps: Iterable[Step]) -> list[dict[str, Any]]:
 
 
 def steps_of(values: list[Any]) -> list[Step]:
-    """What `steps_json` described; raises `DAMAGE` for anything else."""
+    """What `steps_json` or `whole_json` described; raises `DAMAGE` for anything else."""
     return [_step(each) for each in values]
 
 
-def write_steps(folder: Path, steps: Sequence[Step]) -> None:
-    """Write steps with all their members: when they are done, the manifest is a later one.
-
-    Raises OSError.
-    """
-    whole = [
+def whole_json(steps: Sequence[Step]) -> list[dict[str, Any]]:
+    """Steps as JSON with all their members: when they are done, the manifest is a later one."""
+    return [
         {
             **short,
-            "stays": step.stays,
+            "stays": list(step.stays),
             "columns": schema_text(step.schema),
             "properties": step.properties,
             "deleted": sorted(step.deleted),
         }
         for step, short in zip(steps, steps_json(steps), strict=True)
     ]
-    write_file(folder / NAME, [json.dumps({"layout": LAYOUT, "steps": whole})])
-
-
-def read_steps(folder: Path) -> list[Step]:
-    """Read what `write_steps` wrote; raises `PipelineError` for anything else."""
-    path = folder / NAME
-    with reading_file(path, "what a batch does"):
-        return steps_of(with_layout(path, read_json(path), LAYOUT)["steps"])
 
 
 def _text_of(rows: Rows) -> str:

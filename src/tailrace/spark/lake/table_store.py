@@ -30,9 +30,9 @@ from tailrace.spark.lake.asides import Asides, points, since, waiting
 from tailrace.spark.lake.folder import LakeFolder, failed
 from tailrace.spark.lake.guarded import Guarded
 from tailrace.spark.lake.reclaim import look, reclaim
-from tailrace.spark.lake.steps import deleted_by_path, read_steps, steps_json, steps_of, write_steps
+from tailrace.spark.lake.steps import deleted_by_path, steps_json, steps_of, whole_json
 from tailrace.spark.lake.table_batch import completed, plan
-from tailrace.spark.manifest.damage import reading_file
+from tailrace.spark.manifest.damage import reading, reading_file
 from tailrace.spark.manifest.json_file import read_json
 from tailrace.spark.manifest.manifest import check_format
 from tailrace.spark.manifest.manifest_json import with_status
@@ -319,25 +319,23 @@ class TableStore(LakeFolder):
         """
         version = manifest.version
         others = {name for state in manifest.tables.values() for name in state.parts.values()}
-        for name in sorted(others - failed.keys() - _waiting(manifest).keys()):
+        for name in sorted(others - failed.keys() - _waiting(manifest)):
             with contextlib.suppress(PipelineError):
                 self._tables.content(name)
                 break
         else:
             raise next(iter(failed.values()))
         check_writable(self._inner)
-        self._rest.mkdir(exist_ok=True)
-        rest = self._rest / f"{version:06}"
-        rest.mkdir(exist_ok=True)
-        write_steps(rest, [step for step in steps if step.table in failed])
-        to_disk([*rest.iterdir(), rest, self._rest])
         tables = dict(manifest.tables)
         for key, state in manifest.tables.items():
             causes = [failed[name] for name in state.parts.values() if name in failed]
             if causes:
                 at = since(manifest.sources.get(state.source))
                 cause = failure(causes[0])
-                tables[key] = waiting(state, manifest.keep, version, cause, at)
+                names = failed.keys() & state.parts.values()
+                rest = whole_json([step for step in steps if step.table in names])
+                fresh = waiting(state, manifest.keep, version, cause, at)
+                tables[key] = replace(fresh, rest=tuple(rest))
         found = replace(manifest, tables=tables)
         known = points(self.manifest, found.sources, tables.values(), found.points)
         return replace(found, points=known)
@@ -355,9 +353,8 @@ class TableStore(LakeFolder):
                 continue
             marks: dict[str, str | None] = {}
             try:
-                for step in read_steps(self._rest / f"{status.batch:06}"):
-                    if step.table in state.parts.values():
-                        marks[step.table] = self._tables.commit(step, status.batch, overrule=True)
+                for step in self._rest(key, state, status.batch):
+                    marks[step.table] = self._tables.commit(step, status.batch, overrule=True)
             except Exception as error:  # noqa: BLE001 - `failure` raises what is not its own
                 failed[key] = failure(error)
             else:
@@ -367,10 +364,14 @@ class TableStore(LakeFolder):
             self.manifest = _with_marks(self.manifest, marks)
         return failed
 
-    @property
-    def _rest(self) -> Path:
-        """The steps of batches that some tables have not taken yet."""
-        return self._inner / "rest"
+    @staticmethod
+    def _rest(key: str, state: TableState, batch: int) -> list[Step]:
+        """The steps that a table has not taken yet. Raises `PipelineError`."""
+        what = f"what batch {batch} is to do to {key}"
+        if not state.rest:  # earlier builds had it in a file
+            raise PipelineError(f"{what} is not in the lake's journal: recreate the lake")
+        with reading(what):
+            return steps_of(list(state.rest))
 
     def _withdraw(self) -> None:
         """Roll back a batch that no table has."""
@@ -404,12 +405,6 @@ class TableStore(LakeFolder):
         self._journal.clean()
         for left in self._inner.glob("*.tmp"):
             left.unlink(missing_ok=True)
-        if self._rest.is_dir():
-            batches = {f"{number:06}" for number in _waiting(self.manifest).values()}
-            batches.add(f"{self.manifest.next:06}")  # is prepared, maybe
-            for folder in self._rest.iterdir():
-                if folder.name not in batches:
-                    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _with_marks(manifest: Manifest, marks: Mapping[str, str | None]) -> Manifest:
@@ -426,10 +421,10 @@ def _with_marks(manifest: Manifest, marks: Mapping[str, str | None]) -> Manifest
     return replace(manifest, tables={**manifest.tables, **fresh}) if fresh else manifest
 
 
-def _waiting(manifest: Manifest) -> dict[str, int]:
-    """The lake's tables that have not taken a batch yet, and which one."""
+def _waiting(manifest: Manifest) -> set[str]:
+    """The lake's tables that have not taken a batch yet."""
     return {
-        name: status.batch
+        name
         for _, state in with_status(manifest.tables)
         if (status := state.set_aside) is not None and status.batch
         for name in state.parts.values()

@@ -7,8 +7,6 @@ import math
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from tailrace.errors import PipelineError
-from tailrace.printable import short_repr
 from tailrace.spark.manifest.paths import read_plain
 
 if TYPE_CHECKING:
@@ -25,25 +23,6 @@ _MARKS: Final = (b"[", b"{", b",")
 def read_json(path: Path) -> Any:
     """What a file has; raises OSError, ValueError, RecursionError, and `PipelineError` if large."""
     return parse(read_plain(path, LARGEST))
-
-
-def with_layout(path: object, content: Any, layout: int) -> dict[str, Any]:
-    """The content, an object that has the layout; raises what looking into it does.
-
-    Raises `PipelineError` for another layout than the one given.
-    """
-    found: dict[str, Any] = content
-    if found["layout"] != layout:
-        raise other_layout(path, short_repr(found["layout"]), layout)
-    return found
-
-
-def other_layout(path: object, found: str, layout: int) -> PipelineError:
-    """The error for a lake whose layout is not the one given."""
-    return PipelineError(
-        f"{path} has layout {found}, and this Tailrace reads layout {layout}: recreate the lake "
-        "(mirror the logs into a new folder), or use the Tailrace that wrote it"
-    )
 
 
 def parse(content: bytes) -> Any:

@@ -172,6 +172,8 @@ class TableState:
     marks: dict[str, str] = field(default_factory=dict)
     states: tuple[Status, ...] = ()
     """Why it is not its source's table: one of each kind at most."""
+    rest: tuple[dict[str, Any], ...] = ()
+    """What is left to do of its status's ``batch`` (`lake.steps.whole_json`)."""
 
     @property
     def full_name(self) -> TableName:
@@ -189,8 +191,10 @@ class TableState:
 
     def with_status(self, kind: Kind, status: Status | None) -> TableState:
         """The same with another status of a kind, or with none."""
-        rest = tuple(each for each in self.states if each.kind != kind)
-        return replace(self, states=rest if status is None else (*rest, status))
+        states = tuple(each for each in self.states if each.kind != kind)
+        states = states if status is None else (*states, status)
+        waits = any(each.batch for each in states)
+        return replace(self, states=states, rest=self.rest if waits else ())
 
 
 @dataclass(frozen=True)
