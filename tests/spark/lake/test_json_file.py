@@ -14,8 +14,8 @@ from tailrace.spark.lake.guarded import Guarded
 from tailrace.spark.lake.iceberg_tidy import NAME as LEFTOVERS
 from tailrace.spark.lake.iceberg_tidy import Left, Leftovers
 from tailrace.spark.lake.open import open_store
-from tailrace.spark.lake.steps import NAME, Merge, Step, read_steps, write_steps
-from tailrace.spark.manifest import json_file, layout_3
+from tailrace.spark.lake.steps import Merge, Step, steps_of, whole_json
+from tailrace.spark.manifest import json_file
 from tailrace.spark.manifest.document import load
 from tailrace.spark.manifest.json_file import check_size, parse, read_json
 from tailrace.spark.manifest.manifest import Manifest, SourceState
@@ -25,19 +25,13 @@ from tests.spark.lake.journals import come_back
 from tests.spark.lake.making import batch
 
 
-def test_many_values_are_rejected_before_they_are_made(tmp_path):
+def test_many_values_are_rejected_before_they_are_made():
     """`[],` 7 million times is 20 MB, and would take 500 MB."""
     content = b"[" + b"[]," * 7_000_000 + b"0]"
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(ValueError, match="more values"):
         parse(content)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 150 << 10
-    folder = tmp_path / "000001"
-    folder.mkdir()
-    for name, read in (("manifest.json", layout_3.read), ("steps.json", read_steps)):
-        (folder / name).write_bytes(content)
-        with pytest.raises(PipelineError, match="more values than any file of Tailrace's"):
-            read(folder)
     with pytest.raises(PipelineError, match="more values than any file of Tailrace's"):
         load("x", content + b"\n")
 
@@ -84,7 +78,6 @@ def test_files_follow_no_link(tmp_path):
     mine = tmp_path / "mine"
     mine.write_text("mine")
     for name in (
-        NAME,
         "a.jsonl",
         "a.jsonl.tmp",
         f"{LEFTOVERS}.tmp",
@@ -92,12 +85,6 @@ def test_files_follow_no_link(tmp_path):
     ):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).symlink_to(mine)
-    columns = pa.schema([("a", pa.int64())])
-    step = Step(
-        "shop.orders", ("a",), "", (Merge("b", ("c", "d")),), "7", {}, ("e",), columns, {"f": "g"}
-    )
-    write_steps(tmp_path, [step])
-    assert read_steps(tmp_path) == [step]
     write_file(tmp_path / "a.jsonl", ["one\n", "two\n"])
     assert (tmp_path / "a.jsonl").read_text() == "one\ntwo\n"
     left = Leftovers(tmp_path)
@@ -105,6 +92,13 @@ def test_files_follow_no_link(tmp_path):
     left.keep(["a"])
     assert write_version(tmp_path, 0, [{"a": 1}])
     assert mine.read_text() == "mine"
+
+
+def test_steps_with_all_their_members():
+    columns = pa.schema([("a", pa.int64())])
+    merges, files = (Merge("b", ("c", "d")),), frozenset("hi")
+    step = Step("t", ("a",), "", merges, "7", {}, ("e",), columns, {"f": "g"}, files)
+    assert steps_of(json.loads(json.dumps(whole_json([step])))) == [step]
 
 
 def test_leftovers_are_added_to_no_link(tmp_path):

@@ -1,34 +1,33 @@
-"""Golden lakes and indexes of earlier commits: read, and continued (golden/README.md)."""
+"""Golden lakes and indexes of earlier commits: read, continued, or rejected (golden/README.md)."""
 
-import base64
 import copy
 import json
 import lzma
 import shutil
 import tarfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-import tailrace
 from tailrace.errors import PipelineError
 from tailrace.schema.catalogue_json import to_json
+from tailrace.spark import mirror
 from tailrace.spark.input.header_index import IndexPlanner
 from tailrace.spark.input.saved_index import SavedIndices
-from tailrace.spark.lake import steps
 from tailrace.spark.lake.open import open_store
 from tailrace.spark.lake.reading import LakeView
-from tailrace.spark.manifest import document, layout_3
-from tailrace.spark.manifest.on_disk import LocalObjects
+from tailrace.spark.manifest import document
+from tailrace.spark.search import index
+from tailrace.spark.verify import verify
 from tailrace.storage import find
 from tailrace.table_name import TableName
 from tests.spark.following import Follow
 from tests.spark.history.landing import FORMATS, parquet_rows
 from tests.spark.lake.journals import documents, rewrite, saved
 from tests.spark.lake.patching import READERS
-from tests.spark.lake.test_killed import CrashError
 from tests.spark.replay import SHOP, SHOP_TABLES, differences
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -44,15 +43,13 @@ OPTIONS = {
 }
 
 
-@pytest.fixture(params=[f"layout-{layout}.{each}" for layout in (3, 4) for each in FORMATS])
+@pytest.fixture(params=FORMATS)
 def lake(request, tmp_path, monkeypatch):
     """A golden lake, and next to it the folder of the logs it was made of.
 
     The path is that of the run that made it (Iceberg keeps whole ones).
     """
-    with tarfile.open(GOLDEN / f"{request.param}.tar.xz") as packed:
-        packed.extraction_filter = getattr(tarfile, "data_filter", None)  # from Python 3.11.4 on
-        packed.extractall(tmp_path)
+    unpack(f"layout-4.{request.param}", tmp_path)
     monkeypatch.chdir(tmp_path)
     for source in ("mariadb", "odd"):
         Path("logs", source).mkdir(parents=True)
@@ -60,22 +57,18 @@ def lake(request, tmp_path, monkeypatch):
     second = SHOP / "mariadb" / "binlog.000002"
     for name, path in zip(READ, (second, ODD), strict=True):
         Path("logs", name).write_bytes(path.read_bytes()[: READ[name]])
-    return Path("/proc/self/cwd", request.param.partition(".")[2])
+    return Path("/proc/self/cwd", request.param)
 
 
-def of(layout, *formats):
-    """Golden lakes of a layout."""
-    names = [f"layout-{layout}.{each}" for each in formats or FORMATS]
-    return pytest.mark.parametrize("lake", names, indirect=True)
+def unpack(name, folder):
+    with tarfile.open(GOLDEN / f"{name}.tar.xz") as packed:
+        packed.extraction_filter = getattr(tarfile, "data_filter", None)  # from Python 3.11.4 on
+        packed.extractall(folder)
 
 
-def manifest(lake):
-    """The manifest of a lake of layout 3."""
-    return json.loads((lake / "_tailrace" / "now" / "manifest.json").read_text())
-
-
-def layout_3_in(lake):
-    return (lake / "_tailrace" / "now" / "manifest.json").exists()
+def of(*formats):
+    """Golden lakes of these formats."""
+    return pytest.mark.parametrize("lake", formats, indirect=True)
 
 
 def files(lake):
@@ -129,14 +122,6 @@ def test_it_is_opened_and_read(lake):
     assert files(lake) == before
 
 
-@of(3)
-def test_what_layout_3_has(lake):
-    found = manifest(lake)
-    assert found["layout"] == layout_3.LAYOUT
-    assert list(found["tables"]) == ["co.b d", "co.x y", "warehouse.stock"]
-    assert found["sources"]["mariadb"]["tables"]["version"] == 2
-
-
 def test_it_is_continued(lake):
     """With the logs that came since, and the table taken up again, all is what the sources have."""
     for number in (2, 3):
@@ -163,70 +148,17 @@ def test_it_keeps_its_folders(lake):
     """Whatever a table would be called now: a name that a later layout would shorten, say."""
     name = "x" * 240
 
-    def renamed(tables):
-        tables[f"warehouse.{name}"] = tables.pop("warehouse.stock") | {"table": name}
-
-    if layout_3_in(lake):
-        content = manifest(lake)
-        renamed(content["tables"])
-        (lake / "_tailrace" / "now" / "manifest.json").write_text(json.dumps(content))
-    else:
-        number, whole, tables = saved(lake)
-        renamed(tables)
-        rewrite(lake, number, whole, tables)
+    number, whole, tables = saved(lake)
+    tables[f"warehouse.{name}"] = tables.pop("warehouse.stock") | {"table": name}
+    rewrite(lake, number, whole, tables)
     with open_store(lake, lake.name) as store:
         state = store.manifest.tables[f"warehouse.{name}"]
     assert state.folder == "warehouse.stock"
     assert state.parts.get("current", "warehouse.stock") == "warehouse.stock"
 
 
-@of(3, "delta", "iceberg")
-def test_a_prepared_batch_of_layout_3(lake):
-    """A process died after the first of a batch's commits: the batch is finished."""
-    now = lake / "_tailrace" / "now"
-    now.unlink()
-    now.symlink_to("batches/000001")
-    follow(lake, 1)
-    check_as_made(lake)
-    assert documents(lake)
-
-
-@of(3)
-@pytest.mark.parametrize("put", range(3))
-@pytest.mark.parametrize("after", [False, True])
-def test_a_kill_in_the_first_batch_that_is_in_the_journal(lake, put, after, monkeypatch):
-    """Before or after the checkpoint, the batch and its outcome are written."""
-    shutil.copy(SHOP / "mariadb" / "binlog.000002", "logs/mariadb")
-    shutil.copy(ODD, "logs/odd/binlog.000001")
-    original, puts = LocalObjects.put, []
-
-    def dying(self, key, content, *, new=False):
-        puts.append(key)
-        if len(puts) <= put or after:
-            original(self, key, content, new=new)
-        if len(puts) > put:
-            raise CrashError
-
-    with monkeypatch.context() as patch:
-        patch.setattr(LocalObjects, "put", dying)
-        with pytest.raises(CrashError):
-            follow(lake, 3)
-    names = [f"journal/00000{each}.jsonl" for each in ("2.all", "3", "3.done")]
-    assert puts == names[: put + 1]
-    finished = put == 2 or (put == 1 and after and lake.name != "parquet")
-    with open_store(lake, lake.name) as store:
-        assert store.manifest.version == (3 if finished else 2)
-    shutil.copy(SHOP / "mariadb" / "binlog.000003", "logs/mariadb")
-    follow(lake, 2)
-    assert differences(rows(lake, "warehouse.stock"), STOCK) == []
-    log = LakeView.open(lake).manifest.tables["warehouse.stock"].changelog
-    changes = tailrace.rows(SHOP / "mariadb", tables="warehouse.stock")
-    assert sum(file.rows for file in log) == sum(1 for _ in changes)  # none is there twice
-
-
-@of(4)
 def test_a_prepared_batch(lake):
-    """As above. Of a Parquet lake the link decides, which is in place."""
+    """A process died after the commits of a batch. Of a Parquet lake the link decides."""
     documents(lake)["000002.done.jsonl"].unlink()
     if lake.name == "parquet":
         check_as_made(lake)
@@ -237,7 +169,6 @@ def test_a_prepared_batch(lake):
     assert "000002.done.jsonl" in documents(lake)
 
 
-@of(4)
 @pytest.mark.parametrize("layout", [3, document.LAYOUT + 1, None, "4\n"])
 def test_another_layout_of_a_document(lake, layout):
     for name, path in documents(lake).items():
@@ -249,50 +180,68 @@ def test_another_layout_of_a_document(lake, layout):
                 use(lake)
             said = f"{name} has layout {layout!r}, and this Tailrace reads layout 4: "
             assert said in str(caught.value)
-            assert "mirror the logs into a new folder" in str(caught.value)
+            assert "recreate the lake (mirror the logs into a new folder)" in str(caught.value)
         path.write_text(whole)
     check_as_made(lake)
 
 
-@pytest.mark.parametrize("layout", [1, 2, 5, None, "3\n"])
-@of(3, "parquet", "delta")
-def test_another_layout(lake, layout):
-    """It is rejected, in one line that says how to create the lake anew; nothing is rewritten."""
-    now = lake / "_tailrace" / "now"
-    files = {"manifest.json": (layout_3.LAYOUT, now.resolve())}
-    if lake.name == "delta":
-        files["steps.json"] = (steps.LAYOUT, now.resolve())
-    for name, (known, folder) in files.items():
-        path = folder / name
-        whole = path.read_text()
-        if layout == known or (name == "steps.json" and layout == known - 1):
-            continue
-        path.write_text(json.dumps(json.loads(whole) | {"layout": layout}))
-        uses = [lambda path: follow(path, 1)]
-        if name == "manifest.json":
-            uses.append(LakeView.open)
-        else:  # the batch is to be finished
-            now.unlink()
-            now.symlink_to("batches/000001")
-        for use in uses:
-            with pytest.raises(PipelineError) as caught:
-                use(lake)
-            said = f"{name} has layout {layout!r}, and this Tailrace reads layout {known}: "
-            assert said in str(caught.value)
-            assert "mirror the logs into a new folder" in str(caught.value)
-            assert len(str(caught.value).splitlines()) == 1
-        assert json.loads(path.read_text())["layout"] == layout
-        path.write_text(whole)
+@pytest.fixture(params=FORMATS)
+def old(request, tmp_path, monkeypatch):
+    """The own state of a lake of layout 3, which 764da2c8 wrote."""
+    unpack("layout-3", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    Path("logs").mkdir()
+    shutil.copy(SHOP / "mariadb" / "binlog.000001", "logs")
+    return Path("/proc/self/cwd", request.param)
 
 
-@of(3, "parquet")
-def test_two_tables_that_may_have_been_one(lake):
-    """Earlier releases joined the names of any table by a dot."""
-    content = manifest(lake)
-    content["tables"]["co.x.y"] = content["tables"].pop("co.x y") | {"table": "x.y"}
-    (lake / "_tailrace" / "now" / "manifest.json").write_text(json.dumps(content))
-    with pytest.raises(PipelineError, match="may be two tables in it: create a new lake"):
+@pytest.mark.parametrize("shown", [True, False])
+def test_layout_3(old, shown):
+    """Every command rejects it, in one line that says how to recreate it; nothing is written.
+
+    So it does a lake whose first batch was only prepared.
+    """
+    if not shown:
+        (old / "_tailrace" / "now").unlink()
+    before = sorted(old.rglob("*"))
+    uses = [
+        *(partial(mirror, "logs", format=each, **OPTIONS) for each in (None, *FORMATS)),
+        *(LakeView.open, LakeView.is_there, partial(index, into="index")),
+        partial(verify, "mysql://root@127.0.0.1:1/"),
+    ]
+    for use in uses:
+        with pytest.raises(PipelineError) as caught:
+            use(old)
+        assert str(caught.value) == (
+            f"{old} has layout 3 or an older one, and this Tailrace reads layout 4: recreate the "
+            "lake (mirror the logs into a new folder), or use the Tailrace that wrote it"
+        )
+        assert sorted(old.rglob("*")) == before
+    with pytest.raises(PipelineError, match="layout 3 or an older one"):
+        open_store(old, old.name).__enter__()
+
+
+def test_what_layout_3_left_in_a_lake(lake):
+    """A lake of Parquet with a journal may still have a version of layout 3."""
+    for name in ("versions", "batches"):
+        left = lake / "_tailrace" / name / "000001" / "manifest.json"
+        left.parent.mkdir(parents=True, exist_ok=True)
+        left.write_text("{}")
+        if name == "versions":
+            check_as_made(lake)
+    with pytest.raises(PipelineError, match="layout 3 or an older one"):
         LakeView.open(lake)
+
+
+@of("parquet")
+def test_a_journal_that_is_gone(lake):
+    """A lake that shows a version has not become a new one."""
+    shutil.rmtree(lake / "_tailrace" / "journal")
+    for use in (LakeView.open, LakeView.is_there, lambda path: follow(path, 1)):
+        with pytest.raises(
+            PipelineError, match=r"bring (it back|back what was removed), or create"
+        ):
+            use(lake)
 
 
 def put(content, path, value):
@@ -302,12 +251,11 @@ def put(content, path, value):
     content[last] = value
 
 
-def too_many_hidden(content):
-    file = content["tables"]["warehouse.stock"]["current"]["files"][0]
-    file["hidden"] = base64.b64encode(bytes(file["rows"] + 1)).decode()
+def too_many_deleted(content):
+    file = content["tables"]["warehouse.stock"]["current"]["files"]["0"]
+    file["deleted"] = file["rows"] + 1
 
 
-NAMELESS = {"changelog": [{"name": None, "rows": 1, "size": 1, "memory": 1}]}
 ALTERED = (
     (
         "tables warehouse.stock current key",
@@ -319,43 +267,6 @@ ALTERED = (
         ["sku", "no such column"],
         "a column of the key is 'no such column'",
     ),
-    ("tables warehouse.stock small", NAMELESS, "a data file's name is None"),
-    (
-        "tables warehouse.stock current files 0 name",
-        "_common_metadata",
-        "'_common_metadata' is no data file of a lake",
-    ),
-    (too_many_hidden, None, "more deleted rows than rows"),
-    ("tables co.b_d states 0 kind", "x", "a status is 'x'"),
-    ("points", {}, "what is known at 'binlog.000001:1178' is missing"),
-    ("tables warehouse.stock table", "another", "it is called 'warehouse.another' there"),
-    ("keep", ["a\nb", "current", "history"], "what is kept is 'a.*b'"),
-)
-
-
-@of(3, "parquet", "iceberg")
-def test_a_manifest_whose_parts_do_not_fit(lake):
-    """It is rejected where it is read, by who reads and by who writes."""
-    path = lake / "_tailrace" / "now" / "manifest.json"
-    whole = json.dumps(manifest(lake))
-    for where, value, said in ALTERED:
-        content = json.loads(whole)
-        where(content) if callable(where) else put(content, where, value)
-        path.write_text(json.dumps(content))
-        for use in (LakeView.open, lambda path: follow(path, 1)):
-            with pytest.raises(PipelineError, match=said) as caught:
-                use(lake)
-            assert "manifest.json" in str(caught.value)
-            assert len(str(caught.value).splitlines()) == 1
-
-
-def too_many_deleted(content):
-    file = content["tables"]["warehouse.stock"]["current"]["files"]["0"]
-    file["deleted"] = file["rows"] + 1
-
-
-ALTERED_JOURNAL = (
-    *(each for each in ALTERED if isinstance(each[0], str) and " key" in each[0]),
     ("tables warehouse.stock small", {"changelog": {"x": {}}}, "'x' is no data file of a lake"),
     ("tables warehouse.stock small", {"changelog": {"": {"rows": -1}}}, "figure is no number"),
     (
@@ -379,11 +290,11 @@ def all_tables(lake):
     return list(LakeView.open(lake).manifest.tables.values())
 
 
-@of(4, "parquet", "iceberg")
+@of("parquet", "iceberg")
 def test_a_state_whose_parts_do_not_fit(lake):
     """It is rejected where it is read, by who reads and by who writes."""
     number, *before = saved(lake)
-    for where, value, said in ALTERED_JOURNAL:
+    for where, value, said in ALTERED:
         content = dict(zip(("lake", "tables"), copy.deepcopy(before), strict=True))
         where(content) if callable(where) else put(content, where, value)
         rewrite(lake, number, whole=content["lake"], tables=content["tables"])
@@ -394,7 +305,7 @@ def test_a_state_whose_parts_do_not_fit(lake):
             assert len(str(caught.value).splitlines()) == 1
 
 
-@pytest.mark.parametrize("lake", ["layout-3.parquet"], indirect=True)
+@of("parquet")
 def test_a_data_file_without_a_column(lake):
     """The table is set aside, and the reason names the file."""
     (path,) = (lake / "_tailrace" / "now" / "warehouse.stock" / "current").glob("part-*")

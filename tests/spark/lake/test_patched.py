@@ -18,7 +18,7 @@ from tailrace.spark.lake.iceberg_catalog import own_catalog
 from tailrace.spark.lake.open import open_store
 from tailrace.spark.lake.steps import steps_of
 from tailrace.spark.lake.table_batch import completed
-from tests.spark.lake.journals import documents
+from tests.spark.lake.journals import documents, rewrite, saved
 from tests.spark.lake.making import COLUMNS, batch, begun, made, reopened, row, state
 from tests.spark.lake.patching import NAME, READERS, check_deleted, expected, names, new, patch
 from tests.spark.lake.test_foreign import DELETE, by_bucket
@@ -228,8 +228,17 @@ def test_a_table_that_cannot_be_overruled_is_set_aside(tmp_path, monkeypatch):
         status = store.manifest.tables[NAME].set_aside
         assert (status.batch, "what it had is gone" in status.reason) == (2, True)
     monkeypatch.undo()
+    number, whole, tables = saved(lake)
+    rest = tables[NAME].pop("rest")
+    rewrite(lake, number, whole, tables)
+    with open_store(lake, "delta") as store:
+        (failed,) = store.take_rest([NAME]).values()
+        assert f"what batch 2 is to do to {NAME} is not in the lake's journal" in failed.reason
+    tables[NAME]["rest"] = rest
+    rewrite(lake, number, whole, tables)
     with open_store(lake, "delta") as store:
         assert store.take_rest([NAME]) == {}
+        assert store.manifest.tables[NAME].rest == ()
     assert seen(lake, "delta") == expected([*range(7), 8, 9], [3])
 
 

@@ -1,4 +1,4 @@
-"""Lakes and streams that somebody else altered: manifests, links, indices, offsets, tasks' files.
+"""Lakes and streams that somebody else altered: journals, links, indices, offsets, tasks' files.
 
 Each scenario begins with a small lake of the tests' golden files, alters it, and then reads it and
 mirrors more of the logs into it.
@@ -44,9 +44,9 @@ _SECONDS: Final = 60
 # --- a lake, and what is done with it ------------------------------------------------------------
 
 
-def _lake(folder: Path, kind: str, layout: int = 4) -> Path:
+def _lake(folder: Path, kind: str) -> Path:
     """A lake, by a path that is good in every folder, and logs next to it."""
-    with tarfile.open(_GOLDEN / f"layout-{layout}.{kind}.tar.xz") as packed:
+    with tarfile.open(_GOLDEN / f"layout-4.{kind}.tar.xz") as packed:
         packed.extraction_filter = getattr(tarfile, "data_filter", None)  # from Python 3.11.4 on
         packed.extractall(folder)
     logs = folder / "logs" / "mariadb"
@@ -79,11 +79,6 @@ def _read(lake: Path, _kind: str) -> None:
 
 def _mirror(lake: Path, kind: str) -> None:
     mirrored(Path("logs", "mariadb"), lake, kind, tables=_TABLES, keep=KEEP)
-
-
-def _manifest(lake: Path) -> Path:
-    """What a lake of layout 3 has its state in."""
-    return lake / "_tailrace" / "now" / "manifest.json"
 
 
 def _documents(lake: Path) -> list[Path]:
@@ -138,17 +133,6 @@ def _unaltered(folder: Path, kind: str) -> None:
         _use(_lake(folder, kind), kind)
     except TailraceError as error:
         raise AssertionError(f"it was rejected: {error}") from error
-
-
-def _mutated(folder: Path, kind: str, seed: str) -> None:
-    rng = random.Random(seed)
-    lake = _lake(folder, kind, 3)
-    if rng.random() < 0.7:
-        content = json.loads(_manifest(lake).read_text())
-        _manifest(lake).write_text(json.dumps(_altered(content, rng)))
-    else:
-        _manifest(lake).write_bytes(flipped(_manifest(lake).read_bytes(), rng))
-    _use(lake, kind)
 
 
 def _mutated_document(folder: Path, kind: str, seed: str) -> None:
@@ -299,7 +283,6 @@ def scenarios(size: str, seed: int) -> Iterator[Scenario]:
             yield of(f"{kind} link {name}", part(_linked, kind=kind, name=name))
         for number in range(_COUNTS[size]):
             drawn = f"{seed}-{kind}-{number}"
-            yield of(f"{kind} manifest {number}", part(_mutated, kind=kind, seed=drawn))
             yield of(f"{kind} document {number}", part(_mutated_document, kind=kind, seed=drawn))
             if kind != "parquet":
                 yield of(f"{kind} file {number}", part(_mutated_file, kind=kind, seed=drawn))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from tailrace.closing import Closing
 from tailrace.errors import PipelineError
-from tailrace.spark.manifest import layout_3
+from tailrace.spark.manifest.document import other_layout
 from tailrace.spark.manifest.journal import FOLDER, Journal
 from tailrace.spark.manifest.manifest import Manifest
 from tailrace.spark.manifest.on_disk import LocalObjects
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 INNER: Final = "_tailrace"
-_INNER: Final = (FOLDER, "versions", "batches", "rest", "staging", "sources")
+_INNER: Final = (FOLDER, "versions", "staging", "sources")
+_BEFORE: Final = ("batches", "versions")
+"""Where lakes before layout 4 had a manifest for each batch."""
 _LOCK: Final = "lock"
 AGAIN: Final = ".again"
 """After a server's name: the folder into which a run receives its log once more, for itself."""
@@ -156,8 +158,8 @@ class LakeFolder(Closing):
 
     def _read(self) -> None:
         """Read the state of the last batch that is done."""
-        if not self._journal.read() and (self._inner / "now").is_symlink():
-            self._journal.begin(layout_3.read(committed(self._inner)))
+        check_layout(self.path, self._inner)
+        self._journal.read()
         self.manifest = self._journal.manifest
 
 
@@ -165,15 +167,19 @@ def read_committed(path: Path) -> Manifest:
     """What is committed to a lake, which may be written to; an empty manifest before the first
     batch. Raises `PipelineError`, OSError, also where what is read was removed meanwhile.
     """
-    inner, shown = path / INNER, None
-    if (inner / "now").is_symlink():
-        shown = committed(inner)
-    is_version = shown is not None and shown.parent.name == "versions"
+    inner = path / INNER
     journal = Journal(LocalObjects(within(path, inner)))
     within(inner, inner / FOLDER)
-    if not journal.read(int(shown.name) if shown is not None and is_version else None):
-        return Manifest() if shown is None else layout_3.read(shown)
+    check_layout(path, inner)
+    journal.read(committed(inner) or None)
     return journal.manifest
+
+
+def check_layout(lake: object, inner: Path) -> None:
+    """Raises `PipelineError` for a lake of layout 3 or an older one: it has no journal."""
+    batches, versions = (any(inner.glob(f"{each}/*/manifest.json")) for each in _BEFORE)
+    if batches or (versions and not any(inner.glob(f"{FOLDER}/*"))):
+        raise other_layout(lake, "3 or an older one")
 
 
 def failed(path: Path, error: OSError) -> PipelineError:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tailrace.errors import UsageError
 from tailrace.extras import missing
-from tailrace.spark.lake.folder import INNER
+from tailrace.spark.lake.folder import INNER, check_layout
 from tailrace.spark.lake.parquet_store import ParquetStore
 from tailrace.spark.lake.reading import folder_of
 from tailrace.spark.lake.table_store import TableStore
@@ -21,12 +21,16 @@ if TYPE_CHECKING:
 
 
 def format_of(into: str | Path) -> str | None:
-    """The format of the lake ``into``; None where none was created there. Raises UsageError."""
+    """The format of the lake ``into``; None where none was created there.
+
+    Raises UsageError, and `PipelineError` for a lake of an older layout.
+    """
     path = folder_of(into)
     inner = path / INNER
+    check_layout(into, inner)
     if _filled(inner / "versions") or ((inner / "versions").is_dir() and _filled(inner / FOLDER)):
         return "parquet"
-    if not (_filled(inner / FOLDER) or _filled(inner / "batches")):
+    if not _filled(inner / FOLDER):
         return None
     own = (path / OWN_CATALOG).exists()
     return "iceberg" if own or path != lake_path(into) else "delta"

@@ -115,7 +115,7 @@ class Part:
         counts = {file.name: file.deleted for file in files if file.deleted}
         if counts != {name: rows.count for name, rows in now.deleted.items()}:
             return False
-        if not counts or self.mark is None:  # the lake was written by an earlier Tailrace
+        if not counts or self.mark is None:  # they cannot be compared
             return True
         try:
             ours = tables.content(self.table, self.mark)

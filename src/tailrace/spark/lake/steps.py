@@ -1,23 +1,17 @@
-"""What a batch does to the tables of a lake, kept on disk until each has done it."""
+"""What a batch does to the tables of a lake, kept in its journal until each has done it."""
 
 from __future__ import annotations
 
-import json
 from base64 import b64decode, b64encode
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-import numpy as np
 import pyarrow as pa
 
 from tailrace.errors import PipelineError
 from tailrace.spark.lake import vectors
-from tailrace.spark.manifest import layout_3
-from tailrace.spark.manifest.damage import reading_file
-from tailrace.spark.manifest.json_file import read_json, with_layout
 from tailrace.spark.manifest.manifest_json import schema_of, schema_text
 from tailrace.spark.manifest.names import check_plain
-from tailrace.spark.manifest.on_disk import write_file
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -25,8 +19,6 @@ if TYPE_CHECKING:
 
     from tailrace.spark.parquet.deleted import DeletedRows, Rows
 
-NAME: Final = "steps.json"
-LAYOUT: Final = 3
 APPLICATION: Final = "tailrace"
 """Under this name a table has the number of the last batch that it took."""
 MARK: Final = "tailrace.set_aside"
@@ -113,53 +105,22 @@ def steps_json(steps: Iterable[Step]) -> list[dict[str, Any]]:
 
 
 def steps_of(values: list[Any]) -> list[Step]:
-    """What `steps_json` described; raises `DAMAGE` for anything else."""
+    """What `steps_json` or `whole_json` described; raises `DAMAGE` for anything else."""
     return [_step(each) for each in values]
 
 
-def write_steps(folder: Path, steps: Sequence[Step]) -> None:
-    """Write steps with all their members: when they are done, the manifest is a later one.
-
-    Raises OSError.
-    """
-    whole = [
+def whole_json(steps: Sequence[Step]) -> list[dict[str, Any]]:
+    """Steps as JSON with all their members: when they are done, the manifest is a later one."""
+    return [
         {
             **short,
-            "stays": step.stays,
+            "stays": list(step.stays),
             "columns": schema_text(step.schema),
             "properties": step.properties,
             "deleted": sorted(step.deleted),
         }
         for step, short in zip(steps, steps_json(steps), strict=True)
     ]
-    write_file(folder / NAME, [json.dumps({"layout": LAYOUT, "steps": whole})])
-
-
-def read_steps(folder: Path, manifest: Path | None = None) -> list[Step]:
-    """Read what `write_steps` wrote; raises `PipelineError` for anything else.
-
-    ``manifest`` is the folder that has the manifest of a lake of layout 3, by default the same.
-    """
-    path = folder / NAME
-    with reading_file(path, "what a batch does"):
-        content = read_json(path)
-        if content["layout"] == LAYOUT - 1:
-            _add_deletes(content["steps"], manifest or folder)
-        else:
-            with_layout(path, content, LAYOUT)
-        return steps_of(content["steps"])
-
-
-def _add_deletes(steps: list[dict[str, Any]], folder: Path) -> None:
-    """What steps of layout 2 delete: all deleted rows were in the manifest."""
-    deleted = layout_3.deleted(folder)
-    for step in steps:
-        step["deletes"] = {
-            name: _text_of(np.array(rows, np.int64))
-            for name, rows in deleted.get(step["table"], {}).items()
-            if name in {*step["adds"], *step["stays"]}
-        }
-        step["deleted"] = sorted(step["deletes"])
 
 
 def _text_of(rows: Rows) -> str:

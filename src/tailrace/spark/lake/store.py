@@ -76,11 +76,9 @@ class Lake(LakeFolder):
         return within(version, version / table)
 
     def _recover(self) -> None:
-        if any(self._inner.glob("batches/*")):
-            raise PipelineError(f"{self.path} is no lake of parquet: give its --format")
-        (self._inner / "versions").mkdir(parents=True, exist_ok=True)
         self._read()
-        shown = int(committed(self._inner).name) if (self._inner / "now").is_symlink() else 0
+        (self._inner / "versions").mkdir(exist_ok=True)
+        shown = committed(self._inner)
         if self._journal.prepared:
             coming, _ = self._journal.coming(list)
             check_format(str(self.path), coming, "parquet")

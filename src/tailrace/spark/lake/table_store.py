@@ -30,10 +30,9 @@ from tailrace.spark.lake.asides import Asides, points, since, waiting
 from tailrace.spark.lake.folder import LakeFolder, failed
 from tailrace.spark.lake.guarded import Guarded
 from tailrace.spark.lake.reclaim import look, reclaim
-from tailrace.spark.lake.steps import deleted_by_path, read_steps, steps_json, steps_of, write_steps
+from tailrace.spark.lake.steps import deleted_by_path, steps_json, steps_of, whole_json
 from tailrace.spark.lake.table_batch import completed, plan
-from tailrace.spark.manifest import layout_3
-from tailrace.spark.manifest.damage import reading_file
+from tailrace.spark.manifest.damage import reading, reading_file
 from tailrace.spark.manifest.json_file import read_json
 from tailrace.spark.manifest.manifest import check_format
 from tailrace.spark.manifest.manifest_json import with_status
@@ -77,24 +76,12 @@ class TableStore(LakeFolder):
             (self._inner / "versions").rmdir()
         self._read()
         check_format(self.label, self.manifest, self._format)
-        if not self._journal.is_begun and self.manifest.version:  # a lake of layout 3
-            self._complete_rest(self._inner / "batches" / f"{self.manifest.version:06}")
-        old = self._inner / "batches" / f"{self.manifest.next:06}"
-        if not self._journal.prepared and old.exists():  # a batch of a lake of layout 3
-            self._journal.prepare(layout_3.read(old), steps_json(read_steps(old)))
-            self._journal.read()
         self._undo()
         if self._journal.prepared:
             manifest, steps = self._journal.coming(steps_of)
             with contextlib.suppress(LakeChanged):  # then it is made again, after what others did
                 self._finish(manifest, steps)
         self._clean()
-
-    def _complete_rest(self, committed: Path) -> None:
-        """Let steps that are left have the rows that they delete, which the manifest had."""
-        for folder in self._rest.iterdir() if self._rest.is_dir() else ():
-            with contextlib.suppress(PipelineError):  # whoever takes them says so
-                write_steps(folder, read_steps(folder, committed))
 
     @property
     def _making(self) -> Path:
@@ -332,25 +319,23 @@ class TableStore(LakeFolder):
         """
         version = manifest.version
         others = {name for state in manifest.tables.values() for name in state.parts.values()}
-        for name in sorted(others - failed.keys() - _waiting(manifest).keys()):
+        for name in sorted(others - failed.keys() - _waiting(manifest)):
             with contextlib.suppress(PipelineError):
                 self._tables.content(name)
                 break
         else:
             raise next(iter(failed.values()))
         check_writable(self._inner)
-        self._rest.mkdir(exist_ok=True)
-        rest = self._rest / f"{version:06}"
-        rest.mkdir(exist_ok=True)
-        write_steps(rest, [step for step in steps if step.table in failed])
-        to_disk([*rest.iterdir(), rest, self._rest])
         tables = dict(manifest.tables)
         for key, state in manifest.tables.items():
             causes = [failed[name] for name in state.parts.values() if name in failed]
             if causes:
                 at = since(manifest.sources.get(state.source))
                 cause = failure(causes[0])
-                tables[key] = waiting(state, manifest.keep, version, cause, at)
+                names = failed.keys() & state.parts.values()
+                rest = whole_json([step for step in steps if step.table in names])
+                fresh = waiting(state, manifest.keep, version, cause, at)
+                tables[key] = replace(fresh, rest=tuple(rest))
         found = replace(manifest, tables=tables)
         known = points(self.manifest, found.sources, tables.values(), found.points)
         return replace(found, points=known)
@@ -368,9 +353,8 @@ class TableStore(LakeFolder):
                 continue
             marks: dict[str, str | None] = {}
             try:
-                for step in read_steps(self._rest / f"{status.batch:06}"):
-                    if step.table in state.parts.values():
-                        marks[step.table] = self._tables.commit(step, status.batch, overrule=True)
+                for step in self._rest(key, state, status.batch):
+                    marks[step.table] = self._tables.commit(step, status.batch, overrule=True)
             except Exception as error:  # noqa: BLE001 - `failure` raises what is not its own
                 failed[key] = failure(error)
             else:
@@ -380,10 +364,14 @@ class TableStore(LakeFolder):
             self.manifest = _with_marks(self.manifest, marks)
         return failed
 
-    @property
-    def _rest(self) -> Path:
-        """The steps of batches that some tables have not taken yet."""
-        return self._inner / "rest"
+    @staticmethod
+    def _rest(key: str, state: TableState, batch: int) -> list[Step]:
+        """The steps that a table has not taken yet. Raises `PipelineError`."""
+        what = f"what batch {batch} is to do to {key}"
+        if not state.rest:  # earlier builds had it in a file
+            raise PipelineError(f"{what} is not in the lake's journal: recreate the lake")
+        with reading(what):
+            return steps_of(list(state.rest))
 
     def _withdraw(self) -> None:
         """Roll back a batch that no table has."""
@@ -415,17 +403,8 @@ class TableStore(LakeFolder):
     def _clean(self) -> None:
         shutil.rmtree(self._inner / "staging", ignore_errors=True)
         self._journal.clean()
-        for left in (*self._inner.glob("*.tmp"), *self._inner.glob("now.*")):
+        for left in self._inner.glob("*.tmp"):
             left.unlink(missing_ok=True)
-        if self._journal.is_begun:  # what a lake of layout 3 had
-            (self._inner / "now").unlink(missing_ok=True)
-            shutil.rmtree(self._inner / "batches", ignore_errors=True)
-        if self._rest.is_dir():
-            batches = {f"{number:06}" for number in _waiting(self.manifest).values()}
-            batches.add(f"{self.manifest.next:06}")  # is prepared, maybe
-            for folder in self._rest.iterdir():
-                if folder.name not in batches:
-                    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _with_marks(manifest: Manifest, marks: Mapping[str, str | None]) -> Manifest:
@@ -442,10 +421,10 @@ def _with_marks(manifest: Manifest, marks: Mapping[str, str | None]) -> Manifest
     return replace(manifest, tables={**manifest.tables, **fresh}) if fresh else manifest
 
 
-def _waiting(manifest: Manifest) -> dict[str, int]:
-    """The lake's tables that have not taken a batch yet, and which one."""
+def _waiting(manifest: Manifest) -> set[str]:
+    """The lake's tables that have not taken a batch yet."""
     return {
-        name: status.batch
+        name
         for _, state in with_status(manifest.tables)
         if (status := state.set_aside) is not None and status.batch
         for name in state.parts.values()

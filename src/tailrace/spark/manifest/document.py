@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.errors import PipelineError
+from tailrace.printable import short_repr
 from tailrace.spark.manifest.damage import reading_file
-from tailrace.spark.manifest.json_file import LARGEST, check_size, parse, with_layout
+from tailrace.spark.manifest.json_file import LARGEST, check_size, parse
 from tailrace.spark.manifest.merge_patch import difference, patched
 
 if TYPE_CHECKING:
@@ -82,7 +83,9 @@ def load(path: str, content: bytes) -> Document:
     """What `dump` wrote; raises `PipelineError` for anything else. No table's line is parsed."""
     with reading_file(path, WHAT):
         end = content.find(b"\n", 0, LARGEST) + 1
-        head = with_layout(path, parse(content[:end]), LAYOUT)
+        head = parse(content[:end])
+        if head["layout"] != LAYOUT:
+            raise other_layout(path, short_repr(head["layout"]))
         view = memoryview(content)
         lines: dict[str, Line | None] = {}
         for key, size in head.pop("tables").items():
@@ -96,6 +99,14 @@ def load(path: str, content: bytes) -> Document:
         if end != len(content):
             raise ValueError("it has more lines than tables")
         return Document(head, lines)
+
+
+def other_layout(path: object, found: str) -> PipelineError:
+    """The error for a lake of another layout."""
+    return PipelineError(
+        f"{path} has layout {found}, and this Tailrace reads layout {LAYOUT}: recreate the lake "
+        "(mirror the logs into a new folder), or use the Tailrace that wrote it"
+    )
 
 
 def change(old: dict[str, Any], new: dict[str, Any], is_same: Callable[[Any], bool]) -> Change:

@@ -130,15 +130,10 @@ class Journal:
         self.manifest = Manifest()
         self.prepared = 0
 
-    @property
-    def is_begun(self) -> bool:
-        """Whether the journal has anything."""
-        return bool(self._names)
-
     # --- reading ---------------------------------------------------------------------------------
 
-    def read(self, until: int | None = None) -> bool:
-        """Read the lake's state; False where the journal has nothing.
+    def read(self, until: int | None = None) -> None:
+        """Read the lake's state.
 
         With ``until``, the state after that batch, which is done whether or not it has an outcome.
         """
@@ -149,7 +144,6 @@ class Journal:
             self._read(until)
         except NoSuchObject as error:  # readers list again
             raise PipelineError(f"{error}: bring it back, or create a new lake") from error
-        return self.is_begun
 
     def _read(self, until: int | None) -> None:
         state, withdrawn, self.prepared = _State(0, {}, {}), 0, 0
@@ -159,7 +153,7 @@ class Journal:
         if first:
             path = self._path(first, ".all")
             state = state.after(self._document(first, ".all"), path)
-        for number in range(first + 1, last + 1) if self._names else ():
+        for number in range(first + 1, last + 1):
             outcome = None
             if (number, ".done") in self._names:
                 outcome = self._document(number, ".done")
@@ -225,10 +219,6 @@ class Journal:
 
     # --- writing ---------------------------------------------------------------------------------
 
-    def begin(self, manifest: Manifest) -> None:
-        """Take over the state of a lake that has no journal yet; it is written with a batch."""
-        self.manifest = manifest
-
     def prepare(self, manifest: Manifest, steps: list[dict[str, Any]]) -> None:
         """Write the next batch: whoever opens the lake finishes it from here on."""
         number = manifest.version
@@ -236,8 +226,6 @@ class Journal:
             raise ValueError(f"batch {number} was to come, and {self.manifest.next} is the next")
         tables = _changes(self.manifest.tables, manifest.tables)
         _check(self._path(number, ""), manifest, tables)
-        if self.manifest.version and not self._names:
-            self._checkpoint()
         lake = lake_json(manifest, self._histories)
         self._put(number, "", {**_lake(self._lake, lake), "steps": steps}, tables)
         self.prepared = number

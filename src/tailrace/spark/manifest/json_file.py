@@ -7,8 +7,6 @@ import math
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from tailrace.errors import PipelineError
-from tailrace.printable import short_repr
 from tailrace.spark.manifest.paths import read_plain
 
 if TYPE_CHECKING:
@@ -25,26 +23,6 @@ _MARKS: Final = (b"[", b"{", b",")
 def read_json(path: Path) -> Any:
     """What a file has; raises OSError, ValueError, RecursionError, and `PipelineError` if large."""
     return parse(read_plain(path, LARGEST))
-
-
-def read_layout(path: Path, layout: int) -> dict[str, Any]:
-    """An object that has a number ``layout``; raises as `read_json` and `with_layout`."""
-    return with_layout(path, read_json(path), layout)
-
-
-def with_layout(path: object, content: Any, layout: int) -> dict[str, Any]:
-    """The content, an object that has the layout; raises what looking into it does.
-
-    Raises `PipelineError` for another layout than the one given.
-    """
-    found: dict[str, Any] = content
-    if found["layout"] != layout:
-        raise PipelineError(
-            f"{path} has layout {short_repr(found['layout'])}, and this Tailrace reads layout "
-            f"{layout}: mirror the logs into a new folder, or use the Tailrace that wrote "
-            "this one"
-        )
-    return found
 
 
 def parse(content: bytes) -> Any:

@@ -78,11 +78,11 @@ class Current:
 
     ``tails`` are files with rows of any keys, newer than those in the buckets' files; a live row
     is in one file only. ``columns`` are those of the table and ``key`` its key's, by which
-    the rows are bucketed. Of a table that never had a current state, and in lakes of earlier
-    releases, ``refused`` says why there is none, and there is no file. ``unseen`` counts rows whose
-    insert is not in the log; ``unlogged`` are columns that are left out, since the log does not
-    tell what updates made of them. ``added`` are columns that no row has shown the type of yet:
-    name, default's text, and why that is unknown.
+    the rows are bucketed. Of a table that never had a current state ``refused`` says why there is
+    none, and there is no file. ``unseen`` counts rows whose insert is not in the log; ``unlogged``
+    are columns that are left out, since the log does not tell what updates made of them. ``added``
+    are columns that no row has shown the type of yet: name, default's text, and why that is
+    unknown.
     """
 
     columns: pa.Schema
@@ -172,6 +172,8 @@ class TableState:
     marks: dict[str, str] = field(default_factory=dict)
     states: tuple[Status, ...] = ()
     """Why it is not its source's table: one of each kind at most."""
+    rest: tuple[dict[str, Any], ...] = ()
+    """What is left to do of its status's ``batch`` (`lake.steps.whole_json`)."""
 
     @property
     def full_name(self) -> TableName:
@@ -189,8 +191,10 @@ class TableState:
 
     def with_status(self, kind: Kind, status: Status | None) -> TableState:
         """The same with another status of a kind, or with none."""
-        rest = tuple(each for each in self.states if each.kind != kind)
-        return replace(self, states=rest if status is None else (*rest, status))
+        states = tuple(each for each in self.states if each.kind != kind)
+        states = states if status is None else (*states, status)
+        waits = any(each.batch for each in states)
+        return replace(self, states=states, rest=self.rest if waits else ())
 
 
 @dataclass(frozen=True)

@@ -110,6 +110,7 @@ def table_json(state: TableState) -> dict[str, Any]:
         changelog=_by_name(state.changelog),
         small={part: _by_name(files) for part, files in state.small.items()},
         marks=state.marks,
+        rest=list(state.rest),
         current=state.current
         and {
             **_state(state.current),
@@ -267,6 +268,7 @@ def table_of(value: dict[str, Any], states: tuple[Status, ...] = ()) -> TableSta
         check_plain(value["folder"], "a table's folder"),
         {part: text(mark, "a mark") for part, mark in value.get("marks", {}).items()},
         states,
+        tuple(value.get("rest", [])),
     )
 
 

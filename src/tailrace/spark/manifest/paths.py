@@ -5,19 +5,18 @@ from __future__ import annotations
 import os
 import re
 import stat
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import PipelineError, StorageError, UsageError
 from tailrace.storage.file import local_path
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from typing import BinaryIO
 
 OWN_CATALOG: Final = "catalog.db"
 """The file of an Iceberg lake's own catalogue, in SQLite."""
-_COMMITTED: Final = ("versions", "batches")
-_NUMBER: Final = re.compile("[0-9]{6,18}")
+_VERSION: Final = re.compile("versions/([0-9]{6,18})")
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 """A URL's begin; made a path it has one slash left."""
 
@@ -40,16 +39,19 @@ def lake_path(lake: str | Path) -> Path:
     )
 
 
-def committed(inner: Path) -> Path:
-    """The folder that ``now`` leads to, of the version or batch that is committed.
+def committed(inner: Path) -> int:
+    """The committed version of a Parquet lake, to which ``now`` leads; 0 without that link.
 
-    Raises OSError where there is none, `PipelineError` where it leads elsewhere.
+    Raises OSError, and `PipelineError` where it leads elsewhere.
     """
     now = inner / "now"
-    parts = now.readlink().parts
-    if len(parts) != 2 or parts[0] not in _COMMITTED or not _NUMBER.fullmatch(parts[1]):
-        raise PipelineError(f"{now} leads to {Path(*parts)}, which is no version of the lake")
-    return within(inner, inner / parts[0] / parts[1])
+    if not now.is_symlink():
+        return 0
+    target = now.readlink()
+    if (found := _VERSION.fullmatch(str(target))) is None:
+        raise PipelineError(f"{now} leads to {target}, which is no version of the lake")
+    within(inner, inner / target)
+    return int(found[1])
 
 
 def within(top: Path, path: Path) -> Path:
