@@ -78,6 +78,16 @@ def options() -> None:
     tailrace.undo(SOURCE, rows_per_insert="10")  # error: arg-type
 
 
+def lakes() -> None:
+    report = tailrace.spark.mirror(SOURCE, "lake", tables=NAMES, keep="history", keys={"a.b": "c"})
+    assert_type(report, tailrace.spark.MirrorReport)
+    tailrace.spark.mirror(SOURCE, "lake", table="shop.orders")  # error: call-arg
+    tailrace.spark.mirror(SOURCE, "lake", tables=5)  # error: arg-type
+    tailrace.spark.mirror(SOURCE, "lake", update_mode="merge")  # error: arg-type
+    tailrace.spark.mirror(SOURCE, "lake", keys=["a.b"])  # error: arg-type
+    tailrace.spark.mirror(SOURCE, "lake", shards="yes")  # error: arg-type
+
+
 def results() -> None:
     for row in tailrace.rows(SOURCE):
         assert_type(row, ChangedRow)

@@ -108,7 +108,7 @@ def check_as_made(lake):
     known = LakeView.open(lake).manifest
     assert known.version == 2
     assert set(known.tables) == {"warehouse.stock", str(ASIDE), str(PLAIN)}
-    assert dict(known.keys) == {str(ASIDE): ("id",), str(PLAIN): ("id",)}
+    assert dict(known.options.keys) == {str(ASIDE): ("id",), str(PLAIN): ("id",)}
     aside = known.tables[str(ASIDE)].set_aside
     assert (aside.since, set(aside.parts)) == ("binlog.000001:1178", {"current", "history"})
     assert set(known.points["odd"]) == {aside.since}
@@ -329,7 +329,7 @@ ALTERED = (
     ("tables co.b_d states 0 kind", "x", "a status is 'x'"),
     ("points", {}, "what is known at 'binlog.000001:1178' is missing"),
     ("tables warehouse.stock table", "another", "it is called 'warehouse.another' there"),
-    ("keep", ["a\nb", "current", "history"], "what is kept is 'a.*b'"),
+    ("keep", ["a\nb", "current", "history"], "keep is .* and not 'a.*b'"),
 )
 
 
@@ -370,7 +370,7 @@ ALTERED_JOURNAL = (
     ("lake states", {"no such table": []}, "'no such table' has a status, and is missing"),
     ("lake points", {}, "what is known at 'binlog.000001:1178' is missing"),
     ("tables warehouse.stock table", "another", "it is called 'warehouse.another' there"),
-    ("lake keep", ["a\nb", "current", "history"], "what is kept is 'a.*b'"),
+    ("lake keep", ["a\nb", "current", "history"], "keep is .* and not 'a.*b'"),
     ("lake sources mariadb tables", [], "object has no attribute"),
 )
 
