@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import assert_type
+from typing import Unpack, assert_type
 
 import tailrace
 from tailrace import GtidList, GtidSet, Log, Position, Table
@@ -78,7 +78,8 @@ def options() -> None:
     tailrace.undo(SOURCE, rows_per_insert="10")  # error: arg-type
 
 
-def lakes() -> None:
+def lakes(**lake: Unpack[tailrace.spark.LakeKeywords]) -> None:
+    tailrace.spark.mirror(SOURCE, "lake", follow=True, **lake)
     report = tailrace.spark.mirror(SOURCE, "lake", tables=NAMES, keep="history", keys={"a.b": "c"})
     assert_type(report, tailrace.spark.MirrorReport)
     tailrace.spark.mirror(SOURCE, "lake", table="shop.orders")  # error: call-arg

@@ -103,8 +103,7 @@ def mirror(
       lake has all of it, so the disk holds a log file more.
 
     ``format``, ``keep``, ``tables``, ``exclude``, ``keys``, ``shards``, ``update_mode`` and
-    ``cascades`` (`tailrace.spark.lake_options.LakeKeywords`) are fixed when a lake is created: they
-    need not be given again.
+    ``cascades`` (`LakeKeywords`) are fixed when a lake is created: they need not be given again.
 
     If something goes wrong with one table, it is *set aside*: it stays as it is in the lake, and
     the others continue (`tailrace.spark.failure` decides what is one table's failure). Each run's
