@@ -21,6 +21,7 @@ from tailrace.spark.lake import steps
 from tailrace.spark.lake.open import open_store
 from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.manifest import document, layout_3
+from tailrace.spark.manifest.manifest_json import Histories, lake_json
 from tailrace.spark.manifest.on_disk import LocalObjects
 from tailrace.storage import find
 from tailrace.table_name import TableName
@@ -127,6 +128,12 @@ def test_it_is_opened_and_read(lake):
     follow(lake, 1)
     check_as_made(lake)
     assert files(lake) == before
+
+
+@of(4)
+def test_what_is_written_of_a_lake_is_as_it_was(lake):
+    _, whole, _ = saved(lake)
+    assert lake_json(LakeView.open(lake).manifest, Histories()) == whole
 
 
 @of(3)
