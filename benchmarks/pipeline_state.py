@@ -22,10 +22,10 @@ from tailrace.spark.lake.delta import DeltaTables
 from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.lake.steps import Step, steps_json
 from tailrace.spark.lake.table_store import TableStore
+from tailrace.spark.lake_options import LakeOptions
 from tailrace.spark.manifest.journal import Journal
 from tailrace.spark.manifest.manifest import Current, DataFile, Manifest, SourceState, TableState
 from tailrace.spark.manifest.on_disk import LocalObjects
-from tailrace.table_filter import TableFilter
 
 if TYPE_CHECKING:
     from benchmarks.pipeline_rows import Options
@@ -120,11 +120,8 @@ def _begun(count: int) -> Manifest:
     catalogue = from_json({"version": 2, "tables": tables, "whole": whole})
     source = SourceState("binlog.000001", 4, {}, "0" * 64, "0" * 64, to_json(catalogue))
     states = {f"bench.{name}": _table(name) for name in names}
-    keep = ("changelog", "current")
-    mode = "merge-on-read"
-    return Manifest(
-        1, TableFilter().only, keep, {"mysql": source}, states, "delta", update_mode=mode
-    )
+    options = LakeOptions.of({"format": "delta"})
+    return Manifest(1, options, {"mysql": source}, states)
 
 
 def _table(name: str) -> TableState:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import assert_type
+from typing import Unpack, assert_type
 
 import tailrace
 from tailrace import GtidList, GtidSet, Log, Position, Table
@@ -76,6 +76,17 @@ def options() -> None:
     tailrace.changes(SOURCE, threads="2")  # error: arg-type
     tailrace.table(SOURCE)  # error: call-arg
     tailrace.undo(SOURCE, rows_per_insert="10")  # error: arg-type
+
+
+def lakes(**lake: Unpack[tailrace.spark.LakeKeywords]) -> None:
+    tailrace.spark.mirror(SOURCE, "lake", follow=True, **lake)
+    report = tailrace.spark.mirror(SOURCE, "lake", tables=NAMES, keep="history", keys={"a.b": "c"})
+    assert_type(report, tailrace.spark.MirrorReport)
+    tailrace.spark.mirror(SOURCE, "lake", table="shop.orders")  # error: call-arg
+    tailrace.spark.mirror(SOURCE, "lake", tables=5)  # error: arg-type
+    tailrace.spark.mirror(SOURCE, "lake", update_mode="merge")  # error: arg-type
+    tailrace.spark.mirror(SOURCE, "lake", keys=["a.b"])  # error: arg-type
+    tailrace.spark.mirror(SOURCE, "lake", shards="yes")  # error: arg-type
 
 
 def results() -> None:

@@ -175,7 +175,7 @@ FILES = {
     "mirror logs": "mirror needs --into LAKE: see `tailrace help mirror`",
     "mirror --into lake": "give a log: a file, a folder of logs, or a server's URL (mysql://user@host)",
     "mirror logs --into lake --format orc": "--format orc: give parquet, delta or iceberg",
-    "mirror logs --into lake --keep rows": "a lake keeps changelog, current and history, and no 'rows'",
+    "mirror logs --into lake --keep rows": "keep is changelog, current or history, and not 'rows'",
     "mirror logs --into lake --keys t=a": "--keys t=a: give a table and its columns, as shop.orders=id,line",
     "mirror logs --into lake --keys shop.t=a --keep changelog": "a key is for current and history: a changelog needs none",
     "mirror logs --into lake --trigger 1s": "--trigger goes with --follow: without it there is one batch",

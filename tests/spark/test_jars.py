@@ -12,7 +12,7 @@ import pytest
 from tailrace.errors import MissingExtra, PipelineError
 from tailrace.extras import hint
 from tailrace.spark import fit, jars, mirror, settings
-from tailrace.spark.options import FORMATS
+from tailrace.spark.lake_options import FORMATS
 from tailrace.spark.session import one_at_a_time
 
 

@@ -14,6 +14,7 @@ from tailrace.errors import PipelineError
 from tailrace.spark.lake import store
 from tailrace.spark.lake.open import format_of
 from tailrace.spark.lake.store import Lake, TableFiles
+from tailrace.spark.lake_options import KEEP, LakeOptions
 from tailrace.spark.manifest import journal
 from tailrace.spark.manifest.journal import Journal
 from tailrace.spark.manifest.manifest import (
@@ -45,7 +46,7 @@ def commit(path, content):
             fresh = lake.staging / kind
             fresh.write_text(content)
             members[f"{kind}-{number}"] = fresh
-        lake.commit(Manifest(number, None, ("changelog", "current")), {"shop.orders": files})
+        lake.commit(Manifest(number), {"shop.orders": files})
 
 
 def seen(path):
@@ -195,8 +196,7 @@ def test_manifest_comes_back(tmp_path):
     status = Status(SET_ASIDE, "why", "binlog.000002:7", "what", parts, (), 3)
     manifest = Manifest(
         2,
-        ("shop.*",),
-        ("changelog", "current", "history"),
+        LakeOptions.of({"tables": "shop.*", "keep": KEEP}),
         {"mysql": source},
         {
             "shop.aside": replace(table, table="aside", folder="a.aside", states=(status,)),

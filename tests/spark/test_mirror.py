@@ -163,7 +163,8 @@ def test_the_options_are_the_lakes(kind, lake):
     assert format_of(lake) is None
     mirror(SHOP / "mysql", lake, format=kind, **ASKED)
     before = state(lake, kind)
-    assert (before.format, before.shards, before.keep) == (kind, True, ("current", "history"))
+    made = before.options
+    assert (made.format, made.shards, made.keep) == (kind, True, ("current", "history"))
     assert format_of(lake) == kind
     for again in ({}, {"format": kind}, ASKED, {"tables": ["shop.customers", "shop.orders"]}):
         assert mirror(SHOP / "mysql", lake, **again).log_bytes == 0

@@ -16,8 +16,8 @@ from tailrace.spark.batch import Batches
 from tailrace.spark.input.spool import Room
 from tailrace.spark.input.start_position import load
 from tailrace.spark.lake.reading import LakeView
+from tailrace.spark.lake_options import FORMATS
 from tailrace.spark.manifest.status import INCOMPLETE
-from tailrace.spark.options import FORMATS
 from tailrace.spark.verify import verify
 from tests.spark.following import FLAVOURS, Follow, read, url_of, values
 from tests.spark.history.landing import in_this_process
@@ -271,7 +271,8 @@ def test_a_run_with_nothing_new_creates_the_lake(created_before, tmp_path, kind)
     assert [(each.name, each.rows) for each in report.tables] == [("d.t", 1)]
     assert mirror(url, lake).changes == 1
     manifest = LakeView.open(lake).manifest
-    assert (manifest.keep, manifest.mirrored("d", "t"), manifest.mirrored("e", "t")) == (
+    wanted = manifest.options.tables
+    assert (manifest.options.keep, wanted("d", "t"), wanted("e", "t")) == (
         ("current",),
         True,
         False,
@@ -283,7 +284,7 @@ def test_following_what_has_nothing_creates_the_lake(created_before, tmp_path):
     lake, url = tmp_path / "lake", f"mysql://root@127.0.0.1:{server.port}/?start=now"
     with Follow(url, lake, incomplete="accept", keep="current") as follow:
         follow.wait_for(lambda: LakeView.is_there(lake))
-    assert LakeView.open(lake).manifest.keep == ("current",)
+    assert LakeView.open(lake).manifest.options.keep == ("current",)
 
 
 OTHER = "bbbbbbbb-0000-0000-0000-000000000001"

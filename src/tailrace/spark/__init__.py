@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 with importing("spark", "Tailrace on Spark"):
     from tailrace.spark.jars import settings
+    from tailrace.spark.lake_options import LakeKeywords
     from tailrace.spark.mirror import mirror
     from tailrace.spark.report import MirrorReport, Moment, SourceMoment, TableReport
     from tailrace.spark.session import session
@@ -21,6 +22,7 @@ with importing("spark", "Tailrace on Spark"):
 
 __all__ = [
     "BinlogDataSource",
+    "LakeKeywords",
     "MirrorReport",
     "Moment",
     "SourceMoment",

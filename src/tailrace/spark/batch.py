@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from tailrace.errors import LakeChanged, PipelineError
 from tailrace.position import Position
@@ -59,9 +59,9 @@ if TYPE_CHECKING:
     from tailrace.spark.current.patching import Patches
     from tailrace.spark.input.taken import Taken
     from tailrace.spark.lake.protocol import LakeStore
+    from tailrace.spark.lake_options import LakeOptions
     from tailrace.spark.manifest.manifest import Current, History, Manifest, SourceState, TableState
     from tailrace.spark.manifest.status import Status
-    from tailrace.spark.options import Options
     from tailrace.spark.parquet.deleted import DeletedRows
     from tailrace.spark.report import MirrorReport, SkippedStatements
     from tailrace.spark.splits import Written
@@ -140,12 +140,13 @@ class Batches:
     ``wanted`` and ``complete`` look at the tables of a new lake. ``servers`` are the sources that
     can be asked for columns which the log does not name: their tables have no rows without names
     (`tailrace.spark.unnamed`). ``given`` are definitions of tables that the user gave.
+    ``statements`` is as in `mirror`.
     """
 
     def __init__(
         self,
         store: LakeStore,
-        options: Options,
+        options: LakeOptions,
         workers: Workers,
         tell: Progress,
         patches: Patches | None = None,
@@ -153,6 +154,7 @@ class Batches:
         complete: CompleteTables | None = None,
         servers: Collection[str] = (),
         given: Sequence[TableDefinition | GivenTable] = (),
+        statements: Literal["error", "skip"] = "error",
     ) -> None:
         self.offers: dict[TableName, Answer] = {}
         """What the log last read tells of tables that are still without names."""
@@ -168,6 +170,7 @@ class Batches:
         self._complete = complete
         self._applies = options.cascades == "apply"
         self._given = given
+        self._statements = statements
         self._every: Mapping[str, Taken] = {}
         self._followed: Mapping[str, Followed] = {}
         """The tables of each source that a batch reads although they are not selected."""
@@ -447,16 +450,11 @@ class Batches:
             },
             {key: each for key, each in built.items() if key not in asides.tables or each.moved},
             states,
-            self._options.tables,
-            self._options.keep,
+            self._options,
             histories={k: each for k, each in histories.items() if k not in asides.tables},
-            shards=bool(self._options.shards),
-            keys=self._options.keys,
             origins=self._renamed(taken),
-            update_mode=self._options.update_mode or "copy-on-write",
             asides=asides,
             anew=(again.anew | gone) - asides.tables.keys(),
-            cascades=self._options.cascades or "name",
             points=points,
         )
 
@@ -652,14 +650,14 @@ class Batches:
         With files of the changes that do nothing to other rows, by source.
         """
         folder = self._store.staging / "changelog"
-        options, shards = self._options, bool(self._options.shards)
+        options = self._options
         asked = None if self._store.manifest.version else self._asked
         tables = options.tables if asked is None else asked.tables
         unread = {source: asides.unread(source) for source in taken}
         jobs = [
             SplitJob(
-                *(split, tables.with_also(self._followed[source].read), options.statements),
-                *(folder, shards),
+                *(split, tables.with_also(self._followed[source].read), self._statements),
+                *(folder, options.shards),
                 skip=unread[source],
                 only=again.read,
                 named=source in self._servers,

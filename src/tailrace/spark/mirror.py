@@ -7,15 +7,14 @@ and the next run resumes there. docs/design/lake.md describes the lake.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, Unpack
 
 from tailrace.columns.native import compile_all
 from tailrace.durations import seconds_of
-from tailrace.errors import PipelineError, UsageError
+from tailrace.errors import UsageError
 from tailrace.live.url import Source
-from tailrace.schema.letter_case import lowered, lowers_names
+from tailrace.schema.letter_case import lowers_names
 from tailrace.schema.user_schema import load
 from tailrace.spark import fit
 from tailrace.spark.batch import Batches
@@ -24,8 +23,8 @@ from tailrace.spark.complete import CompleteTables
 from tailrace.spark.follow import BATCH_BYTES, Follower
 from tailrace.spark.input.sources import Sources
 from tailrace.spark.lake.open import format_of, open_store
+from tailrace.spark.lake_options import LakeKeywords, LakeOptions, check_choice
 from tailrace.spark.once import Once
-from tailrace.spark.options import FORMATS, Options, check_format, check_lake
 from tailrace.spark.retry import take_up
 from tailrace.spark.unnamed import AskedNames, first_needed
 from tailrace.spark.wanted import WantedTables
@@ -34,7 +33,7 @@ from tailrace.table_filter import TableFilter
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -52,17 +51,9 @@ def mirror(
     into: str | Path,
     *,
     spark: SparkSession | Callable[[], SparkSession] | None = None,
-    tables: str | Sequence[str] | None = None,
-    exclude: str | Sequence[str] | None = None,
     schema: str | Path | None = None,
     keyring: Keyring | str | Path | None = None,
-    keep: str | Sequence[str] | None = None,
-    keys: Mapping[str, str | Sequence[str]] | None = None,
-    format: str | None = None,  # noqa: A002 - what Spark calls it
     statements: Literal["error", "skip"] = "error",
-    shards: bool | None = None,
-    update_mode: Literal["merge-on-read", "copy-on-write"] | None = None,
-    cascades: Literal["name", "apply"] | None = None,
     retry_tables: str | Sequence[str] | None = None,
     incomplete: Literal["error", "accept"] = "error",
     progress: Progress | None = None,
@@ -74,6 +65,7 @@ def mirror(
     notice: Callable[[str], None] | None = None,
     lower_case_table_names: LowerCase = None,
     spool_limit: int | str | None = None,
+    **lake: Unpack[LakeKeywords],
 ) -> MirrorReport:
     """Bring a lake up to the end of binary logs; a run that finds nothing new changes nothing.
 
@@ -111,7 +103,7 @@ def mirror(
       lake has all of it, so the disk holds a log file more.
 
     ``format``, ``keep``, ``tables``, ``exclude``, ``keys``, ``shards``, ``update_mode`` and
-    ``cascades`` are fixed when a lake is created: they need not be given again.
+    ``cascades`` (`LakeKeywords`) are fixed when a lake is created: they need not be given again.
 
     If something goes wrong with one table, it is *set aside*: it stays as it is in the lake, and
     the others continue (`tailrace.spark.failure` decides what is one table's failure). Each run's
@@ -142,21 +134,14 @@ def mirror(
     Raises `PipelineError` for a lake or sources that do not fit together, UsageError for wrong
     arguments, and what reading a log raises; the lake then stays at the last batch.
     """
-    kind = _format(into, format)
-    fit.check(kind)
-    options = Options.of(
-        TableFilter.of(tables, exclude),
-        keep,
-        statements,
-        keys,
-        shards=shards,
-        update_mode=update_mode,
-        cascades=cascades,
-        format=kind,
-    )
+    begun, only = format_of(into), LakeKeywords(format=lake.get("format"))
+    options = LakeOptions.of({**lake, "format": begun or only["format"]})
+    if begun is not None:  # opened in another format, the lake would seem to be new
+        LakeOptions(format=begun).check(str(into), LakeOptions.of(only), only)
+    fit.check(options.format)
     every = seconds_of(trigger, "trigger")
-    if incomplete not in {"error", "accept"}:
-        raise UsageError(f"incomplete is 'accept' or 'error', and not {incomplete!r}")
+    check_choice("statements", statements, ("error", "skip"))
+    check_choice("incomplete", incomplete, ("error", "accept"))
     if batch_bytes < 1:
         raise UsageError(f"batches of {batch_bytes} bytes: give a number from 1 on")
     say = notice or _no_notice
@@ -182,7 +167,7 @@ def mirror(
         fit.check_spark("mirroring a server, or with --follow,", java=starts)
     workers = Workers(spark, here=follow or starts, starting=starting)
     with (
-        open_store(into, kind) as store,
+        open_store(into, options.format) as store,
         inputs,
         inputs.of_lake(
             store.sources,
@@ -193,13 +178,11 @@ def mirror(
         retried = None if retry_tables is None else TableFilter.of(retry_tables)
         by_name = bool(options.keys or retried) or not options.tables.takes_all
         if inputs.lower_names(by_name=by_name):
-            options = replace(
-                options,
-                tables=options.tables.lowered(),
-                keys=tuple((lowered(name), key) for name, key in options.keys),
-            )
+            options = options.lowered()
             retried = None if retried is None else retried.lowered()
-        options = check_lake(store.label, store.manifest, options, kind)
+        if store.manifest.version:
+            asked, options = options, store.manifest.options
+            options.check(store.label, asked, lake)
         inputs.cascades = options.cascades == "apply"
         wanted: WantedTables | None = None
         if not store.manifest.version:
@@ -224,6 +207,7 @@ def mirror(
             complete=complete,
             servers=set(named),
             given=given,
+            statements=statements,
         )
         names = AskedNames(named, say)
         if retried is not None:
@@ -245,19 +229,6 @@ def mirror(
             on_moment=on_moment,
         )
         return follower.run()
-
-
-def _format(into: str | Path, asked: str | None) -> str:
-    """The format of the lake; raises UsageError, and `PipelineError` where it has another."""
-    if asked is not None:
-        check_format(asked)
-    known = format_of(into)
-    if known is not None and asked not in {None, known}:
-        raise PipelineError(
-            f"{into} was created with --format {known}, and --format {asked} is given: leave that "
-            "out, or give a new folder"
-        )
-    return known or asked or FORMATS[0]
 
 
 def _no_notice(text: str) -> None:

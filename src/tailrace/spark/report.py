@@ -226,7 +226,7 @@ def report_of(
                 next((file.names for file in fresh if file.names != "log"), table.names),
                 _notes(table, good, gaps=bool(fresh) or not table.dropped or key in back),
                 table.states,
-                (aside := table.set_aside) is not None and not aside.reads(manifest.keep),
+                (aside := table.set_aside) is not None and not aside.reads(manifest.options.keep),
             )
         )
     positions = {name: str(at.position) for name, at in manifest.sources.items()}

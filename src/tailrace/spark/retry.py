@@ -258,9 +258,9 @@ class _Retry:
 
     def _parents(self, splits: Sequence[Split], names: set[str]) -> frozenset[tuple[str, str]]:
         """The tables whose changes it takes to carry out foreign keys, if that is done."""
-        if self._store.manifest.cascades != "apply":
+        if self._store.manifest.options.cascades != "apply":
             return frozenset()
-        filtered = self._store.manifest.mirrored
+        filtered = self._store.manifest.options.tables
         found: set[str] = set()
         for split in splits:
             links = links_of(split.keys, lambda name: filtered(*TableName.parse(name)))
@@ -314,7 +314,7 @@ class _Retry:
             hold=False,
             begin=begin,
             learned=learned,
-            cascades=self._store.manifest.cascades == "apply",
+            cascades=self._store.manifest.options.cascades == "apply",
             lowers_names=self._sources.lowers_names(self._group.source),
         )
 

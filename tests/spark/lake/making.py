@@ -14,9 +14,9 @@ from tailrace.spark.current.keys import buckets
 from tailrace.spark.current.rows import RAW
 from tailrace.spark.lake.assemble import Made
 from tailrace.spark.lake.open import open_store
+from tailrace.spark.lake_options import LakeOptions
 from tailrace.spark.manifest.manifest import Current, DataFile, SourceState
 from tailrace.spark.parquet.file import ParquetFile
-from tailrace.table_filter import TableFilter
 from tests.spark.batches import batch as rows_of
 from tests.spark.batches import changelog
 from tests.spark.replay import run
@@ -100,10 +100,12 @@ def state(folder, rows, columns, count=2, keep=(), known=None, prefix="x"):
     return Built(Current(columns, ("id",), tuple(files)), tuple(paths))
 
 
-def made(files, built, offset, keep=("changelog", "current"), **more):
+def made(store, files, built, offset, keep=("changelog", "current"), shards=False, **more):
     """All of a batch that reads its source up to an offset."""
+    kind = getattr(store, "_format", "parquet")
+    options = LakeOptions(keep=keep, format=kind, shards=shards)
     at = SourceState("binlog.000001", offset, {}, "h", "t", {"version": 1})
-    return Made(files, built, {"mysql": at}, TableFilter(), keep, **more)
+    return Made(files, built, {"mysql": at}, options, **more)
 
 
 def batch(store, number, columns=COLUMNS, rows=10, **more):
@@ -112,7 +114,7 @@ def batch(store, number, columns=COLUMNS, rows=10, **more):
     every = [row(each, columns, **more) for each in range((number + 1) * rows)]
     files = {"shop.orders": [changes(store.staging / "c", new, columns, number * rows + 1)]}
     built = {"shop.orders": state(store.staging / "s", every, columns)}
-    return made(files, built, 100 * (number + 1))
+    return made(store, files, built, 100 * (number + 1))
 
 
 def begun(folder, name, **more):

@@ -46,7 +46,7 @@ def patch(store, rows, gone=(), first=1000):
     )
     log = {NAME: [changes(store.staging / "c", rows, COLUMNS, first)]} if rows else {}
     behind = Built(current, (*paths, *(path for _, path in tails if rows)), deleted=deleted)
-    return made(log, {NAME: behind}, 1000 + store.manifest.version)
+    return made(store, log, {NAME: behind}, 1000 + store.manifest.version)
 
 
 def names(rows):

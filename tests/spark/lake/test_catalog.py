@@ -39,7 +39,7 @@ def test_a_schema_of_a_catalogue(tmp_path, configured):
     )
     lake = LakeView.open("work.mirror")
     assert lake.manifest.version == 2
-    assert lake.manifest.format == "iceberg"
+    assert lake.manifest.options.format == "iceberg"
     files = lake.current(lake.manifest.tables["shop.orders"])
     assert files
     assert all(file.path.startswith(str(warehouse)) for file in files)

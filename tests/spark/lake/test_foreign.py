@@ -105,7 +105,7 @@ def replacing(store):
     rows = [row(number) for number in range(10)]
     built = state(store.staging / "s", rows, COLUMNS, keep=(0,), known=known)
     files = {"shop.orders": [changes(store.staging / "c", rows, COLUMNS, 11)]}
-    return made(files, {"shop.orders": built}, 200)
+    return made(store, files, {"shop.orders": built}, 200)
 
 
 def test_others_while_a_batch_is_made(tmp_path, name):
@@ -190,7 +190,7 @@ def test_others_while_a_table_is_set_aside(tmp_path):
         asides = Asides(store.manifest, ("changelog", "current"))
         state = store.manifest.tables["shop.orders"]
         asides.fail_state("shop.orders", state, Failure("no reason"))
-        store.commit(made({}, {}, 200, asides=asides))
+        store.commit(made(store, {}, {}, 200, asides=asides))
     delta_delete(lake, "shop.orders", 3)
     with open_store(lake, "delta") as store:
         store.refresh(run)
@@ -300,7 +300,7 @@ def two_tables(store, number):
         name: [changes(store.staging / "c", rows[10 * number :], COLUMNS, 10 * number + 1, name)]
         for name in built
     }
-    return made(files, built, 100 * (number + 1))
+    return made(store, files, built, 100 * (number + 1))
 
 
 def test_others_when_some_tables_have_a_batch(lake, name, monkeypatch):

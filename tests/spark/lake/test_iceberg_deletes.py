@@ -35,7 +35,7 @@ def delete_files(lake):
 
 def with_current(store, current, paths):
     """A batch that makes the current state so."""
-    return made({}, {NAME: Built(current, tuple(paths))}, 1000 + store.manifest.version)
+    return made(store, {}, {NAME: Built(current, tuple(paths))}, 1000 + store.manifest.version)
 
 
 def test_buckets_that_are_written_anew_leave_no_deletes_behind(tmp_path):

@@ -20,6 +20,7 @@ from tailrace.spark.input.saved_index import SavedIndices
 from tailrace.spark.lake.open import open_store
 from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.manifest import document
+from tailrace.spark.manifest.manifest_json import Histories, lake_json
 from tailrace.spark.search import index
 from tailrace.spark.verify import verify
 from tailrace.storage import find
@@ -101,7 +102,7 @@ def check_as_made(lake):
     known = LakeView.open(lake).manifest
     assert known.version == 2
     assert set(known.tables) == {"warehouse.stock", str(ASIDE), str(PLAIN)}
-    assert dict(known.keys) == {str(ASIDE): ("id",), str(PLAIN): ("id",)}
+    assert dict(known.options.keys) == {str(ASIDE): ("id",), str(PLAIN): ("id",)}
     aside = known.tables[str(ASIDE)].set_aside
     assert (aside.since, set(aside.parts)) == ("binlog.000001:1178", {"current", "history"})
     assert set(known.points["odd"]) == {aside.since}
@@ -120,6 +121,11 @@ def test_it_is_opened_and_read(lake):
     follow(lake, 1)
     check_as_made(lake)
     assert files(lake) == before
+
+
+def test_what_is_written_of_a_lake_is_as_it_was(lake):
+    _, whole, _ = saved(lake)
+    assert lake_json(LakeView.open(lake).manifest, Histories()) == whole
 
 
 def test_it_is_continued(lake):
@@ -281,7 +287,7 @@ ALTERED = (
     ("lake states", {"no such table": []}, "'no such table' has a status, and is missing"),
     ("lake points", {}, "what is known at 'binlog.000001:1178' is missing"),
     ("tables warehouse.stock table", "another", "it is called 'warehouse.another' there"),
-    ("lake keep", ["a\nb", "current", "history"], "what is kept is 'a.*b'"),
+    ("lake keep", ["a\nb", "current", "history"], "keep is .* and not 'a.*b'"),
     ("lake sources mariadb tables", [], "object has no attribute"),
 )
 

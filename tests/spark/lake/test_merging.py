@@ -31,7 +31,7 @@ def append(store, first, columns=COLUMNS, rows=3):
     """A batch that has nothing but changes."""
     new = [row(each, columns) for each in range(first, first + rows)]
     files = {"shop.orders": [changes(store.staging / "c", new, columns, first)]}
-    store.commit(made(files, {}, first + rows - 1, keep=("changelog",)))
+    store.commit(made(store, files, {}, first + rows - 1, keep=("changelog",)))
 
 
 def data_files(lake, name, part="changelog"):
@@ -169,7 +169,7 @@ def test_shards_have_one_schema_beside_their_files(lake):
             ]
             for source, columns in (("a", wide), ("b", COLUMNS))
         }
-        store.commit(made(files, {}, 1, keep=("changelog",), shards=True))
+        store.commit(made(store, files, {}, 1, keep=("changelog",), shards=True))
     folder = lake / "shop.orders" / "changelog"
     assert len(list(folder.glob("*.parquet"))) == 2
     common = pq.read_schema(folder / "_common_metadata")
@@ -209,6 +209,7 @@ def test_ended_versions_are_put_together(lake, name):
             log = [changes(store.staging / "c", [row(number)], COLUMNS, number + 1)]
             store.commit(
                 made(
+                    store,
                     {"shop.orders": log},
                     {},
                     number + 1,

@@ -54,7 +54,7 @@ def test_rows_are_replaced_beside_their_files(tmp_path, name):
         store.commit(patch(store, [], gone=[0, 21]))
         assert seen(lake, name) == expected(rows[1:-1], [3, 5])
         built = state(store.staging / "x", [row(each) for each in range(4)], COLUMNS)
-        store.commit(made({}, {NAME: built}, 2000))
+        store.commit(made(store, {}, {NAME: built}, 2000))
         store.refresh(run)
         assert store.manifest.version == 5
         assert store._tables.content(NAME).deleted == {}
@@ -66,7 +66,7 @@ def test_a_renamed_table_takes_deleted_rows_and_tails_along(tmp_path, name):
     with open_store(lake, name) as store:
         store.commit(patch(store, new(3), gone=[7]))
         built = Built(store.manifest.tables[NAME].current, store.current_paths(NAME))
-        store.commit(made({}, {"shop.sales": built}, 2000, origins={"shop.sales": "mysql"}))
+        store.commit(made(store, {}, {"shop.sales": built}, 2000, origins={"shop.sales": "mysql"}))
     found = names(READERS[name](lake, "shop.sales"))
     assert found == expected([0, 1, 2, 3, 4, 5, 6, 8, 9], [3])
     assert READERS[name](lake, NAME).num_rows == 0

@@ -92,7 +92,9 @@ def test_spark_reads_and_merges(spark_of, tmp_path):
         assert by_bucket(store) == [*range(20), 1000]
         rows = [row(number, wide) for number in range(21)]
         files = {"shop.orders": [changes(store.staging / "c", rows[20:], wide, 21)]}
-        store.commit(made(files, {"shop.orders": state(store.staging / "s", rows, wide)}, 300))
+        store.commit(
+            made(store, files, {"shop.orders": state(store.staging / "s", rows, wide)}, 300)
+        )
     now = READERS[name](lake, "shop.orders")
     assert sorted(now["id"].to_pylist()) == list(range(21))
     assert READERS[name](lake, "shop.orders_changelog").num_rows == 21

@@ -68,7 +68,7 @@ def test_a_bucket_that_did_not_change_is_not_written_again(tmp_path, name, read)
         before = store.current_paths("shop.orders")
         known = (store.manifest.tables["shop.orders"].current.files, before)
         built = state(store.staging, [row(n) for n in range(10)], COLUMNS, keep=(0,), known=known)
-        store.commit(made({}, {"shop.orders": built}, 200))
+        store.commit(made(store, {}, {"shop.orders": built}, 200))
         after = store.current_paths("shop.orders")
     assert [one == other for one, other in zip(before, after, strict=True)] == [True, False]
     assert as_rows(read(lake, "shop.orders")) == expected(range(10))
@@ -78,7 +78,7 @@ def test_a_table_that_is_dropped_or_refused_is_empty(tmp_path, name, read):
     lake = begun(tmp_path, name)
     with open_store(lake, name) as store:
         refused = Built(Current(pa.schema([]), (), refused="no key"))
-        store.commit(made({}, {"shop.orders": refused}, 200))
+        store.commit(made(store, {}, {"shop.orders": refused}, 200))
         assert store.manifest.tables["shop.orders"].current.refused == "no key"
     assert read(lake, "shop.orders").num_rows == 0
     assert read(lake, "shop.orders_changelog").num_rows == 10
@@ -86,7 +86,7 @@ def test_a_table_that_is_dropped_or_refused_is_empty(tmp_path, name, read):
         store.commit(batch(store, 1))
     assert as_rows(read(lake, "shop.orders")) == expected(range(20))
     with open_store(lake, name) as store:
-        store.commit(made({}, {}, 400))
+        store.commit(made(store, {}, {}, 400))
         assert store.manifest.tables["shop.orders"].dropped
     assert read(lake, "shop.orders").num_rows == 0
 
@@ -102,7 +102,7 @@ def test_names_that_are_taken(lake, name, read):
             "shop.orders": Built(known, store.current_paths("shop.orders")),
             other: state(store.staging / "s", new, COLUMNS),
         }
-        store.commit(made(files, built, 200))
+        store.commit(made(store, files, built, 200))
         parts = store.manifest.tables[other].parts
     assert parts == {"changelog": f"{other}_changelog", "current": f"{other}_"}
     assert as_rows(read(lake, f"{other}_")) == expected(range(5))
@@ -121,7 +121,7 @@ def test_shards_share_a_table(lake, name, read):
                 changes(folder, rows, columns, 1 + 9 * number, source=source, shard=source)
             ]
             built[key] = sourced(state(folder, rows, columns), source)
-        store.commit(made(files, built, 200, shards=True))
+        store.commit(made(store, files, built, 200, shards=True))
     now = read(lake, "shop.orders").to_pylist()
     assert sorted((each["_source"], each["id"]) for each in now) == [
         (source, number) for source in "ab" for number in range(5)
@@ -195,11 +195,11 @@ def test_what_does_not_fit_together_is_not_committed(lake, name):
     with open_store(lake, name) as store:
         store.commit(batch(store, 0))
         before = both(lake, name)
-        asides = Asides(store.manifest, store.manifest.keep)
+        asides = Asides(store.manifest, store.manifest.options.keep)
         state = store.manifest.tables["shop.orders"]
         asides.fail_state("shop.orders", state, Failure("so", ("shop.gone",)), all=False)
         wrong = batch(store, 1)
-        wrong = made(wrong.files, {}, 200, asides=asides)
+        wrong = made(store, wrong.files, {}, 200, asides=asides)
         said = r"000002\.jsonl: .* table 'shop\.orders': a table is 'shop\.gone'; .* report it"
         with pytest.raises(PipelineError, match=said):
             store.commit(wrong)

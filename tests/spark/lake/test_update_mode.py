@@ -1,6 +1,5 @@
 """Which update mode a lake has, and what a batch does where others write to its tables meanwhile."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -8,17 +7,10 @@ import pytest
 from tailrace.errors import LakeChanged, PipelineError, UsageError
 from tailrace.spark.batch import Batches
 from tailrace.spark.lake.open import open_store
+from tailrace.spark.lake_options import LakeOptions
 from tailrace.spark.manifest.manifest import Manifest
-from tailrace.spark.options import Options, check_lake
-from tailrace.table_filter import TableFilter
 from tests.spark.history.landing import land
 from tests.spark.replay import SHOP
-
-
-def options(mode=None, kind="delta"):
-    return Options.of(
-        TableFilter(), ["current"], "error", None, shards=False, update_mode=mode, format=kind
-    )
 
 
 def test_a_new_lake_has_its_formats_mode():
@@ -27,35 +19,26 @@ def test_a_new_lake_has_its_formats_mode():
         "delta": "merge-on-read",
         "iceberg": "merge-on-read",
     }.items():
-        assert check_lake("lake", Manifest(), options(None, kind), kind).update_mode == mode
-        plain = check_lake("lake", Manifest(), options("copy-on-write", kind), kind)
+        assert LakeOptions.of({"format": kind}).update_mode == mode
+        plain = LakeOptions.of({"format": kind, "update_mode": "copy-on-write"})
         assert plain.update_mode == "copy-on-write"
 
 
-def test_a_text_is_one_table_one_kind_and_one_column():
-    wanted = TableFilter.of("shop.orders")
-    found = Options.of(wanted, "current", "error", {"shop.orders": "id"}, shards=False)
-    assert found.tables.only == ("shop.orders",)
-    assert found.keep == ("current",)
-    assert found.keys == (("shop.orders", ("id",)),)
-
-
 def test_a_lake_keeps_its_mode(tmp_path):
-    begun = Manifest(version=1, keep=("current",), update_mode="copy-on-write", format="delta")
-    assert check_lake("lake", begun, options(), "delta").update_mode == "copy-on-write"
-    with pytest.raises(PipelineError, match="created with --update-mode copy-on-write"):
-        check_lake("lake", begun, options("merge-on-read"), "delta")
     kept = {"format": "delta", "tables": "shop.reviews", "update_mode": "copy-on-write"}
     land(SHOP / "mysql", tmp_path / "lake", **kept)
+    land(SHOP / "mysql", tmp_path / "lake")
+    with pytest.raises(PipelineError, match="created with --update-mode copy-on-write"):
+        land(SHOP / "mysql", tmp_path / "lake", update_mode="merge-on-read")
     with open_store(tmp_path / "lake", "delta") as store:
-        assert store.manifest.update_mode == "copy-on-write"
+        assert store.manifest.options == LakeOptions.of(kept)
 
 
 def test_modes_that_cannot_be():
     with pytest.raises(UsageError, match="merge-on-read is for delta and iceberg"):
-        options("merge-on-read", "parquet")
+        LakeOptions.of({"update_mode": "merge-on-read"})
     with pytest.raises(UsageError, match="not 'merge-on-write'"):
-        options("merge-on-write")
+        LakeOptions.of({"update_mode": "merge-on-write"})
 
 
 def batches(monkeypatch, failures):
@@ -69,7 +52,7 @@ def batches(monkeypatch, failures):
         return taken, seconds
 
     monkeypatch.setattr(Batches, "_run", run)
-    made = replace(options(), update_mode="merge-on-read")
+    made = LakeOptions.of({"format": "delta"})
     store = SimpleNamespace(manifest=Manifest())
     return Batches(store, made, None, lambda *_: None), tried
 

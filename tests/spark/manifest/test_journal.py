@@ -10,6 +10,7 @@ import pytest
 
 from tailrace.errors import PipelineError
 from tailrace.position import Position
+from tailrace.spark.lake_options import KEEP, LakeOptions
 from tailrace.spark.manifest import document, journal, json_file
 from tailrace.spark.manifest.journal import Journal
 from tailrace.spark.manifest.manifest import (
@@ -73,8 +74,7 @@ def after(state, batch):
 
 def begun(count=3, source=SMALL):
     tables = {f"shop.t{n:03}": table(n) for n in range(count)}
-    keep = ("changelog", "current")
-    return Manifest(1, None, keep, {"mysql": source}, tables, "delta", update_mode="merge-on-read")
+    return Manifest(1, LakeOptions.of({"format": "delta"}), {"mysql": source}, tables)
 
 
 def following(manifest, *touched):
@@ -196,8 +196,8 @@ def altered(before, rng):
         }
     else:
         tables[key] = state
-    keep = ("changelog", "current", "history")
-    return replace(manifest, tables=tables, sources=sources, points=points, keep=keep)
+    options = replace(manifest.options, keep=KEEP)
+    return replace(manifest, tables=tables, sources=sources, points=points, options=options)
 
 
 def test_a_prepared_batch_is_finished_or_withdrawn(objects):
@@ -373,7 +373,7 @@ def test_json_forms_leave_out_what_is_empty():
     state = TableState("shop", "t", "mysql", "log", COLUMNS, folder="shop.t")
     assert set(table_json(state)) == {"database", "table", "source", "names", "folder", "columns"}
     assert table_of(table_json(state)) == state
-    assert set(lake_json(Manifest(), Histories())) == {"format", "update_mode", "cascades"}
+    assert set(lake_json(Manifest(), Histories())) == {"keep", "format", "update_mode", "cascades"}
 
 
 def test_a_table_that_did_not_change_refers_to_what_is_gone(objects):

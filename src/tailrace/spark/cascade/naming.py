@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tailrace.live.url import Source
     from tailrace.schema.foreign_keys import ForeignKey
     from tailrace.spark.input.cursor import SourceCursor
-    from tailrace.spark.options import Options
+    from tailrace.spark.lake_options import LakeOptions
 
 CHANGED_BELOW: Final = "foreign keys change its rows, and the log has nothing of it"
 """What is said of such a table, before the keys."""
@@ -43,7 +43,7 @@ class Cascades:
     def __init__(
         self,
         servers: Mapping[str, Source],
-        options: Options,
+        options: LakeOptions,
         notice: Callable[[str], None],
     ) -> None:
         self._servers = servers

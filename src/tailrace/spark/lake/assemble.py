@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from tailrace.spark.current.build import Built
     from tailrace.spark.history.build import BuiltHistory
     from tailrace.spark.lake.store import Lake
+    from tailrace.spark.lake_options import LakeOptions
     from tailrace.spark.manifest.manifest import SourceState
     from tailrace.spark.manifest.status import Status
-    from tailrace.table_filter import TableFilter
 
 COMMON_METADATA: Final = "_common_metadata"
 """Spark takes the schema of a folder from this file, where its data files' schemas differ."""
@@ -53,25 +53,20 @@ class Made:
     files: Mapping[str, Sequence[ChangeFile]]
     built: Mapping[str, Built]
     sources: Mapping[str, SourceState]
-    tables: TableFilter
-    keep: tuple[str, ...]
+    options: LakeOptions
     histories: Mapping[str, BuiltHistory] = field(default_factory=dict)
-    shards: bool = False
-    keys: tuple[tuple[str, tuple[str, ...]], ...] = ()
     origins: Mapping[str, str] = field(default_factory=dict)
     """The sources of the tables that are in ``built`` or ``histories``."""
-    update_mode: str = "copy-on-write"
     asides: Asides | None = None
     anew: frozenset[str] = frozenset()
     incomplete: Mapping[str, Status | None] = field(default_factory=dict)
     """The tables that are incomplete from now on, and with None those that are so no more."""
-    cascades: str = "name"
     points: Mapping[str, Mapping[str, SourceState]] = field(default_factory=dict)
     """Where tables may stand still from now on, besides their sources' ends."""
 
     def asides_of(self, before: Manifest) -> Asides:
         """The tables that are set aside; by default those of the version before."""
-        return Asides(before, self.keep) if self.asides is None else self.asides
+        return Asides(before, self.options.keep) if self.asides is None else self.asides
 
 
 def assemble(lake: Lake, made: Made) -> tuple[Manifest, dict[str, TableFiles]]:
@@ -96,7 +91,7 @@ def assemble(lake: Lake, made: Made) -> tuple[Manifest, dict[str, TableFiles]]:
             state = work.stand(before.tables.get(name) or _nothing(found), there)
         tables[name] = asides.marked(name, state)
         places[found.folder] = there
-    return next_manifest(before, made, tables, "parquet"), places
+    return next_manifest(before, made, tables), places
 
 
 class _Table:
@@ -118,24 +113,26 @@ class _Table:
         if shown.exists() and not shown.is_symlink():
             raise PipelineError(f"{shown} is in the way: move it elsewhere")
         fresh = made.files.get(name, ())
-        if "changelog" in made.keep:
-            state = _changelog(lake, state, self.known, fresh, place, shapes, shards=made.shards)
-        if "current" in made.keep:
+        if "changelog" in made.options.keep:
+            state = _changelog(
+                lake, state, self.known, fresh, place, shapes, shards=made.options.shards
+            )
+        if "current" in made.options.keep:
             current = _current(made.built.get(name), lake.manifest.next, place)
             state = replace(state, current=current, dropped=current is None)
         if made.asides_of(lake.manifest).stands(name, "history"):
             self._keep(place, ("history",))
-        elif "history" in made.keep:
+        elif "history" in made.options.keep:
             built = made.histories.get(name)
-            state = _history(lake, state, built, place, shapes, shards=made.shards)
+            state = _history(lake, state, built, place, shapes, shards=made.options.shards)
         place.check()
         return state
 
     def stand(self, state: TableState, place: TableFiles) -> TableState:
         """The table as it was, as far as its files are there, and what is new in its changelog."""
         fresh = self._made.files.get(self._name, ())
-        if "changelog" in self._made.keep and fresh:
-            shards = self._made.shards
+        if "changelog" in self._made.options.keep and fresh:
+            shards = self._made.options.shards
             state = _changelog(
                 self._lake, state, self.known, fresh, place, self._shapes, shards=shards
             )
@@ -167,26 +164,17 @@ class _Table:
                 place.extra[f"{part}/{COMMON_METADATA}"] = common.read_bytes()
 
 
-def next_manifest(
-    before: Manifest, made: Made, tables: dict[str, TableState], name: str
-) -> Manifest:
-    """The manifest of the version after ``before``, of a lake of the format ``name``."""
+def next_manifest(before: Manifest, made: Made, tables: dict[str, TableState]) -> Manifest:
+    """The manifest of the version after ``before``."""
     for key in made.incomplete.keys() & tables.keys():
         tables[key] = tables[key].with_status(INCOMPLETE, made.incomplete[key])
     sources = {**before.sources, **made.sources}
     return Manifest(
         before.next,
-        made.tables.only,
-        made.keep,
+        made.options,
         sources,
         tables,
-        name,
-        made.shards,
-        made.keys,
-        made.update_mode,
-        made.tables.exclude,
         points(before, sources, tables.values(), made.points),
-        made.cascades,
     )
 
 
@@ -220,7 +208,9 @@ def _renamed(name: str, made: Made) -> TableState | None:
     state = built.current if built is not None else history.history if history else None
     if source is None or state is None:
         return None
-    database, table = TableName.parse(name.removeprefix(f"{source}/" if made.shards else ""))
+    database, table = TableName.parse(
+        name.removeprefix(f"{source}/" if made.options.shards else "")
+    )
     return TableState(database, table, source, "log", state.columns)
 
 

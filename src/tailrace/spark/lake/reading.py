@@ -96,7 +96,7 @@ class LakeView:
         """
         if table.current is None or table.current.refused is not None:
             return []
-        if self.manifest.format != "parquet":
+        if self.manifest.options.format != "parquet":
             part = table.parts["current"]
             tables = self._tables()
             now = tables.content(part)
@@ -115,7 +115,7 @@ class LakeView:
         """
         if not files:
             return {}
-        if self.manifest.format != "parquet":
+        if self.manifest.options.format != "parquet":
             tables, part = self._tables(), table.parts["current"]
             try:
                 then = tables.content(part, mark)
@@ -133,7 +133,7 @@ class LakeView:
         return {name: LakeFile(str(path)) for name, path in found.items()}
 
     def _tables(self) -> Tables:
-        if self.manifest.format == "delta":
+        if self.manifest.options.format == "delta":
             from tailrace.spark.lake.delta import DeltaTables  # noqa: PLC0415 - an extra's
 
             return Guarded(DeltaTables(self.path))

@@ -152,7 +152,7 @@ def reclaim(
         folder.mkdir(parents=True)
         adds: list[str] = []
         try:
-            written = _written(tables, part, folder, before.shards, run)
+            written = _written(tables, part, folder, before.options.shards, run)
         except PipelineError as error:
             part.fail(error, failed)
             continue

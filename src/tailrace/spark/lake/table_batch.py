@@ -87,7 +87,7 @@ class TableBatch:
         steps, moves = len(self.steps), len(self.moves)
         going = [
             part
-            for part in made.keep
+            for part in made.options.keep
             if not all(asides.stands(key, part) for key in states)
             or (part == "current" and made.built.keys() & states.keys())
         ]  # of several sources that have the table some may stand still
@@ -341,10 +341,10 @@ class TableBatch:
 
 
 def plan(
-    tables: Tables, staging: Path, before: Manifest, made: Made, name: str
+    tables: Tables, staging: Path, before: Manifest, made: Made
 ) -> tuple[Manifest, TableBatch]:
     """The manifest after a batch, and what is to be done for it."""
-    batch = TableBatch(tables, staging, before, made.shards)
+    batch = TableBatch(tables, staging, before, made.options.shards)
     groups: dict[tuple[str, str], dict[str, TableState]] = {}
     for key, state in table_states(before, made).items():
         groups.setdefault((state.database, state.table), {})[key] = state
@@ -352,7 +352,7 @@ def plan(
     for group in groups.values():
         states.update(batch.put(group, made))
     ordered = dict(sorted(states.items()))
-    return next_manifest(before, made, ordered, name), batch
+    return next_manifest(before, made, ordered), batch
 
 
 def completed(steps: Sequence[Step], manifest: Manifest) -> list[Step]:
@@ -379,7 +379,7 @@ def completed(steps: Sequence[Step], manifest: Manifest) -> list[Step]:
             raise PipelineError(f"a step is for table {step.table}, of which the lake has nothing")
         part, states = places[step.table]
         properties = {**positions, MARK: _mark(states, part)}
-        schema = plain_schema(_schema(states, part, manifest.shards))
+        schema = plain_schema(_schema(states, part, manifest.options.shards))
         stays = () if step.goes is None else tuple(_replaced(states, part) - {*step.adds})
         deleted = frozenset(name for name, count in _deleted(states).items() if count)
         deleted = deleted if part == "current" else frozenset()

@@ -167,7 +167,7 @@ class TableStore(LakeFolder):
                 f"{self.label}: others have written to {altered[0].table} while a batch was made "
                 "for it: nothing of the batch is in the lake; run again"
             )
-        manifest, batch = plan(self._tables, self.staging, self.manifest, made, self._format)
+        manifest, batch = plan(self._tables, self.staging, self.manifest, made)
         steps = [replace(step, base=marks.get(step.table)) for step in batch.steps]
         # who finds that others were first can take the batch back as long as no table has it
         steps.sort(key=lambda step: step.base is None)
@@ -233,7 +233,7 @@ class TableStore(LakeFolder):
     ) -> tuple[Manifest, Sequence[Step]]:
         """A batch without the tables whose folders failed: they are as they were before."""
         before = self.manifest
-        asides = Asides(before, manifest.keep)
+        asides = Asides(before, manifest.options.keep)
         tables = dict(manifest.tables)
         gone: set[str] = set()
         for key, state in manifest.tables.items():
@@ -334,7 +334,7 @@ class TableStore(LakeFolder):
                 cause = failure(causes[0])
                 names = failed.keys() & state.parts.values()
                 rest = whole_json([step for step in steps if step.table in names])
-                fresh = waiting(state, manifest.keep, version, cause, at)
+                fresh = waiting(state, manifest.options.keep, version, cause, at)
                 tables[key] = replace(fresh, rest=tuple(rest))
         found = replace(manifest, tables=tables)
         known = points(self.manifest, found.sources, tables.values(), found.points)

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tailrace.printable import short_repr
+from tailrace.spark.lake_options import KEEP
 from tailrace.spark.manifest.names import version_of
 from tailrace.spark.manifest.status import KINDS
-from tailrace.spark.options import CASCADES, FORMATS, KEEP, UPDATE_MODES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -26,10 +26,6 @@ _PARQUET: Final = "parquet"
 
 def check_lake(manifest: Manifest) -> None:
     """Raises ValueError that says which parts of a manifest do not fit together; not of tables."""
-    _among(manifest.keep, KEEP, "what is kept")
-    _among((manifest.format,), FORMATS, "the format")
-    _among((manifest.update_mode,), UPDATE_MODES, "the update mode")
-    _among((manifest.cascades,), CASCADES, "cascades")
     for name, source in manifest.sources.items():
         if not name:
             raise ValueError("a source has no name")
@@ -76,7 +72,7 @@ def _check_log(name: str) -> None:
 
 def _check_table(manifest: Manifest, key: str, state: TableState) -> None:
     name = str(state.full_name)
-    if key != (f"{state.source}/{name}" if manifest.shards else name):
+    if key != (f"{state.source}/{name}" if manifest.options.shards else name):
         raise ValueError(f"it is called {name[:200]!r} there")
     _unique(state.columns)
     for parts in (state.parts, state.shapes, state.small):
@@ -85,7 +81,7 @@ def _check_table(manifest: Manifest, key: str, state: TableState) -> None:
         _unique(shape)
     if missing := set(state.parts) - set(state.shapes):
         raise ValueError(f"the columns of its {min(missing)} are missing")
-    named = manifest.format == _PARQUET
+    named = manifest.options.format == _PARQUET
     _check_files(manifest, state.changelog, named=named)
     for files in state.small.values():
         _check_files(manifest, files, named=True)
@@ -107,7 +103,7 @@ def _check_statuses(manifest: Manifest, state: TableState) -> None:
     if len({each.kind for each in state.states}) != len(state.states):
         raise ValueError("a status is there twice")
     for each in state.states:
-        _among(each.parts, manifest.keep, "what stands still")
+        _among(each.parts, manifest.options.keep, "what stands still")
         _among(each.origins, manifest.tables, "a table")
         known = manifest.points.get(state.source, {})
         for since in each.parts.values():
@@ -125,10 +121,10 @@ def _check_state(state: Current | History, rows: Iterable[DataFile]) -> None:
 
 def _check_part(manifest: Manifest, state: TableState, part: str, found: Current | History) -> None:
     """What has rows is in a table of the lake's, or in a folder of the version."""
-    if part not in manifest.keep:
+    if part not in manifest.options.keep:
         raise ValueError(f"it has a {part}, which the lake does not keep")
     there = bool(found.key) and found.refused is None
-    if manifest.format != _PARQUET and there and part not in state.parts:
+    if manifest.options.format != _PARQUET and there and part not in state.parts:
         raise ValueError(f"which table has its {part} is missing")
 
 

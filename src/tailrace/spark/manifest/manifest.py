@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import PipelineError
 from tailrace.position import Position
+from tailrace.spark.lake_options import LakeOptions
 from tailrace.spark.manifest.status import SET_ASIDE, Status
-from tailrace.table_filter import TableFilter
 from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
@@ -199,32 +199,19 @@ class TableState:
 
 @dataclass(frozen=True)
 class Manifest:
-    """All of a committed version. ``tables`` and ``keep`` are what the lake was created with.
+    """All of a committed version, and the ``options`` that the lake was created with.
 
-    ``cascades`` says whether the mirror carries out what foreign keys do (``apply``).
     ``points`` are the positions, by source and text, since which tables are set aside: what it
     takes to read the source's log again from there. ``withdrawn`` is the last batch that was
     prepared and is not in the lake: no other batch gets its number.
     """
 
     version: int = 0
-    patterns: tuple[str, ...] | None = None
-    keep: tuple[str, ...] = ()
+    options: LakeOptions = field(default_factory=LakeOptions)
     sources: dict[str, SourceState] = field(default_factory=dict)
     tables: Mapping[str, TableState] = field(default_factory=dict)
-    format: str = "parquet"
-    shards: bool = False
-    keys: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    update_mode: str = "copy-on-write"
-    exclude: tuple[str, ...] = ()
     points: dict[str, dict[str, SourceState]] = field(default_factory=dict)
-    cascades: str = "name"
     withdrawn: int = 0
-
-    @property
-    def mirrored(self) -> TableFilter:
-        """The tables that the lake was created with."""
-        return TableFilter(self.patterns, self.exclude)
 
     @property
     def next(self) -> int:
@@ -234,8 +221,6 @@ class Manifest:
 
 def check_format(label: str, manifest: Manifest, name: str) -> None:
     """Raises `PipelineError` for a lake that is of another format than ``name``."""
-    if manifest.version and manifest.format != name:
-        raise PipelineError(
-            f"{label} is a lake of {manifest.format}: give --format {manifest.format}, or a new "
-            "folder"
-        )
+    known = manifest.options.format
+    if manifest.version and known != name:
+        raise PipelineError(f"{label} is a lake of {known}: give --format {known}, or a new folder")

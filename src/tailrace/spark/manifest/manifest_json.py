@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from tailrace.position import Position
+from tailrace.spark.lake_options import LakeOptions
 from tailrace.spark.manifest.manifest import (
     Current,
     DataFile,
@@ -34,6 +35,7 @@ from tailrace.spark.manifest.manifest import (
 )
 from tailrace.spark.manifest.names import check_plain
 from tailrace.spark.manifest.status import Status
+from tailrace.table_filter import TableFilter
 from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
@@ -67,25 +69,27 @@ class Histories:
 
 def lake_json(manifest: Manifest, histories: Histories) -> dict[str, Any]:
     """All of a manifest but its number, and its tables, of which it has the statuses."""
+    options = manifest.options
+    tables = options.tables
     found = _filled(
-        keep=list(manifest.keep),
+        keep=list(options.keep),
         sources={name: _source(each, histories) for name, each in manifest.sources.items()},
-        format=manifest.format,
-        shards=manifest.shards,
-        keys=[[name, list(key)] for name, key in manifest.keys],
-        update_mode=manifest.update_mode,
-        exclude=list(manifest.exclude),
+        format=options.format,
+        shards=options.shards,
+        keys=[[name, list(key)] for name, key in options.keys],
+        update_mode=options.update_mode,
+        exclude=list(tables.exclude),
         points={
             source: {at: _source(each, histories) for at, each in known.items()}
             for source, known in manifest.points.items()
         },
-        cascades=manifest.cascades,
+        cascades=options.cascades,
         states={
             key: [_status(each) for each in state.states]
             for key, state in with_status(manifest.tables)
         },
     )
-    return found | ({} if manifest.patterns is None else {"patterns": list(manifest.patterns)})
+    return found | ({} if tables.only is None else {"patterns": list(tables.only)})
 
 
 def with_status(tables: Mapping[str, TableState]) -> Iterator[tuple[str, TableState]]:
@@ -218,20 +222,23 @@ def lake_of(
     patterns = value.get("patterns")
     return Manifest(
         whole(version, "version"),
-        None if patterns is None else _texts(patterns),
-        _texts(value.get("keep", [])),
+        LakeOptions(
+            TableFilter(
+                None if patterns is None else _texts(patterns), _texts(value.get("exclude", []))
+            ),
+            _texts(value["keep"]),
+            text(value["format"], "format"),
+            tuple((text(name, "a key"), _texts(key)) for name, key in value.get("keys", [])),
+            _flag(value.get("shards", False), "shards"),
+            text(value["update_mode"], "update_mode"),
+            text(value["cascades"], "cascades"),
+        ),
         {name: _source_of(each) for name, each in value.get("sources", {}).items()},
         tables,
-        text(value["format"], "format"),
-        _flag(value.get("shards", False), "shards"),
-        tuple((text(name, "a key"), _texts(key)) for name, key in value.get("keys", [])),
-        text(value["update_mode"], "update_mode"),
-        _texts(value.get("exclude", [])),
         {
             source: {at: _source_of(each) for at, each in known.items()}
             for source, known in value.get("points", {}).items()
         },
-        text(value["cascades"], "cascades"),
         withdrawn,
     )
 

@@ -163,7 +163,7 @@ def _changes(
 
 def _known(view: LakeView, table: _Table, before: dict[str, Any]) -> Mapping[str, LakeFile] | None:
     """The files that a shard has; None if it is not known which of their rows were deleted."""
-    if before["mark"] is None and view.manifest.format != "parquet":
+    if before["mark"] is None and view.manifest.options.format != "parquet":
         return None
     return view.kept(table.state, before["files"], before["mark"])
 

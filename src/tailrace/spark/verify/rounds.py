@@ -214,7 +214,7 @@ class Rounds:
     ) -> list[SideJob]:
         if (table := state.candidate.table) is None:
             return []
-        shard = self._lag.name if view.manifest.shards else None
+        shard = self._lag.name if view.manifest.options.shards else None
         return [
             SideJob(
                 table,

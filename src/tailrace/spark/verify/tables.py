@@ -44,7 +44,7 @@ def candidates(
     asked: TableFilter,
 ) -> list[Candidate]:
     """All tables of a source that are in the lake or should be there, by name."""
-    mirrored = manifest.mirrored
+    mirrored = manifest.options.tables
     states = {
         str(state.full_name): state
         for state in manifest.tables.values()
