@@ -14,6 +14,7 @@ from tailrace.cli.options import check_cores, key_columns
 from tailrace.errors import UsageError
 from tailrace.printable import size
 from tailrace.spark.report import MirrorReport, Moment, SourceMoment, TableReport
+from tests.live.feeding import end_of
 from tests.replication.conftest import DEADLINE, insert, url_of
 from tests.waiting import Said, wait_for
 
@@ -40,11 +41,11 @@ def test_a_signal_ends_it_behind_its_batch(source, start, tmp_path):
     for number, status in ((signal.SIGTERM, 0), (signal.SIGINT, 130)):
         insert(source, [10, 20])
         process = start(url_of(source), "--into", lake, "--follow", "--trigger", "200ms")
-        lines = iter(process.stderr.readline, "")
+        whole = "{}:{}  up to date".format(*end_of(source))
         said = []
-        for line in lines:
+        for line in iter(process.stderr.readline, ""):
             said.append(line)
-            if "up to date" in line:
+            if whole in line:
                 break
         assert process.poll() is None, said
         if status == 0:
