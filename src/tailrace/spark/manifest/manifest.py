@@ -16,7 +16,7 @@ from tailrace.table_filter import TableFilter
 from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     import pyarrow as pa
 
@@ -189,6 +189,8 @@ class TableState:
 
     def with_status(self, kind: Kind, status: Status | None) -> TableState:
         """The same with another status of a kind, or with none."""
+        if self.status(kind) == status:
+            return self
         rest = tuple(each for each in self.states if each.kind != kind)
         return replace(self, states=rest if status is None else (*rest, status))
 
@@ -221,6 +223,19 @@ class Manifest:
     def mirrored(self) -> TableFilter:
         """The tables that the lake was created with."""
         return TableFilter(self.patterns, self.exclude)
+
+    def keys_of_tables(self, keys: Iterable[str] | None = None) -> list[str]:
+        """The keys of tables that the lake has, by default of all; of shards, those of all sources
+        that have them.
+        """
+        if keys is None:
+            return list(self.tables)
+        found = {key for key in keys if key in self.tables}
+        if self.shards:
+            names = {self.tables[key].full_name for key in found}
+            every = {f"{source}/{name}" for source in self.sources for name in names}
+            found |= {key for key in every if key in self.tables}
+        return sorted(found)
 
     @property
     def next(self) -> int:
