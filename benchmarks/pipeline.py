@@ -10,7 +10,8 @@
 - change: batches of one changed row, into tables of 1 to 16 million
 - merge: changes at random keys into a large table, against Spark's Delta MERGE
 - small: one change in each of 300 small tables, in one batch
-- state: what a commit writes of a lake's own state, and how long a lake of 10,000 tables opens
+- state: what a commit writes of a lake's own state, how long a lake of 10,000 tables opens, and
+  what a batch of one row takes there
 
 Each part is a process of its own, and prints rows of a table in Markdown.
 """

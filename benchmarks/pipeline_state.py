@@ -2,13 +2,15 @@
 
 The lake is a Delta one, simulated: no table has files, but the journal has all that a mirror of
 such a server knows of them. Each batch has a row for some tables. A checkpoint is written after a
-commit, seldom, and is a row of its own.
+commit, seldom, and is a row of its own. A mirror's batches change a row of one real table, in lakes
+of 10 and of very many tables: they should take as long.
 """
 
 from __future__ import annotations
 
 import resource
 import tempfile
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -16,8 +18,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+import tailrace
 from benchmarks.pipeline_rows import Row, spread
 from tailrace.schema.catalogue_json import from_json, to_json
+from tailrace.spark import mirror
 from tailrace.spark.lake.delta import DeltaTables
 from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.lake.steps import Step, steps_json
@@ -29,6 +33,7 @@ from tailrace.spark.manifest.on_disk import LocalObjects
 
 if TYPE_CHECKING:
     from benchmarks.pipeline_rows import Options
+    from tailrace.spark import Moment
 
 _COLUMNS: Final = {
     "id": ("bigint", pa.int64()),
@@ -44,6 +49,8 @@ _COLUMNS: Final = {
 }
 _SCHEMA: Final = pa.schema([(name, kind) for name, (_, kind) in _COLUMNS.items()])
 _BUCKETS: Final = 4
+_CREATE: Final = "CREATE TABLE bench.t (id INT PRIMARY KEY, n INT NOT NULL)"
+_BATCHES: Final = 8
 
 
 def measure(options: Options) -> list[Row]:
@@ -82,7 +89,73 @@ def measure(options: Options) -> list[Row]:
                 manifest = _next(manifest, 1)
                 _commit(journal, manifest, [])
             found.append(_opened(lake, f"{count:,} tables, {name}", manifest))
-    return found
+    return [*found, _mirrored(10), _mirrored(count)]
+
+
+def _mirrored(count: int) -> Row:
+    """Seconds of the processor that a mirror's batch of one row takes; the first does not count."""
+    stop, seconds = threading.Event(), []
+    with tempfile.TemporaryDirectory(prefix="tailrace-state-") as text:
+        made, logs, lake = (Path(text, name) for name in ("made", "logs", "lake"))
+        made.mkdir()
+        logs.mkdir()
+        table = tailrace.Table.parse(_CREATE, flavour="mysql")
+        with tailrace.create(
+            made / "binlog.000001", flavour="mysql", server_id=1, sync="none"
+        ) as log:
+            for number in range(_BATCHES + 2):
+                with log.transaction() as trx:
+                    if number:
+                        trx.insert(table, [(number, 0)])
+                    else:
+                        trx.query(_CREATE, database="bench")
+                if number:
+                    log.rotate()
+        files = sorted(made.glob("binlog.0*"))
+
+        def receive() -> float:
+            file = files.pop(0)
+            (logs / file.name).hardlink_to(file)
+            return time.process_time()
+
+        began = receive()
+        mirror(logs, lake, format="delta")
+        _more_tables(lake, count)
+        began = receive()
+
+        def on_moment(moment: Moment) -> None:
+            nonlocal began
+            if moment.report is not None:
+                seconds.append(time.process_time() - began)
+                if moment.set_aside or not files:
+                    stop.set()
+                else:
+                    began = receive()
+
+        mirror(
+            logs, lake, format="delta", follow=True, trigger=0.05, stop=stop, on_moment=on_moment
+        )
+    if files:
+        raise RuntimeError("tables are set aside")
+    what = f"{count:,} tables, a mirror's batch of one row (Delta)"
+    return Row("state", what, f"CPU {spread(seconds[1:], ' s', 3)}")
+
+
+def _more_tables(lake: Path, count: int) -> None:
+    """Simulate other tables, as a batch of the lake's."""
+    journal = Journal(LocalObjects(lake / "_tailrace"))
+    journal.read()
+    before, tables = journal.manifest, dict(journal.manifest.tables)
+    (state,) = tables.values()
+    for number in range(count - 1):
+        name = f"x{number:05}"
+        parts = {part: f"bench.{name}_{part}" for part in state.parts}
+        folder = f"bench.{name}"
+        tables[folder] = replace(state, table=name, folder=folder, parts=parts, marks={})
+    manifest = replace(before, version=before.next, tables=tables)
+    journal.prepare(manifest, [])
+    journal.done(manifest)
+    journal.clean()
 
 
 def _opened(lake: Path, what: str, manifest: Manifest) -> Row:

@@ -108,9 +108,13 @@ def described_field(column: Column) -> pa.Field:
 
 def described_column(field: pa.Field) -> Column | None:
     """The column that a field's description is of; None if it has none."""
-    if _COLUMN not in (field.metadata or {}):
-        return None
-    return column_of(0, [field.name, *json.loads(field.metadata[_COLUMN])[1:]])
+    description = (field.metadata or {}).get(_COLUMN)
+    return None if description is None else _described(field.name, description)
+
+
+@functools.lru_cache(4096)
+def _described(name: str, description: bytes) -> Column:
+    return column_of(0, [name, *json.loads(description)[1:]])
 
 
 def described_table(

@@ -35,12 +35,14 @@ from tailrace.spark.history.times import commit_times
 from tailrace.spark.lake.asides import Asides, in_order, since
 from tailrace.spark.lake.assemble import Made
 from tailrace.spark.manifest.damage import reading
+from tailrace.spark.manifest.manifest_json import with_status
 from tailrace.spark.report import Totals, report_of
 from tailrace.spark.splits import SplitJob, write_tables
 from tailrace.spark.statements import (
     between,
     can_restart,
     first_statement,
+    is_named,
     placed,
     planned,
     restart,
@@ -60,7 +62,7 @@ if TYPE_CHECKING:
     from tailrace.spark.input.taken import Taken
     from tailrace.spark.lake.protocol import LakeStore
     from tailrace.spark.lake_options import LakeOptions
-    from tailrace.spark.manifest.manifest import Current, History, Manifest, SourceState, TableState
+    from tailrace.spark.manifest.manifest import Current, History, Manifest, SourceState
     from tailrace.spark.manifest.status import Status
     from tailrace.spark.parquet.deleted import DeletedRows
     from tailrace.spark.report import MirrorReport, SkippedStatements
@@ -242,7 +244,7 @@ class Batches:
         that each does so by.
         """
         found = {}
-        for key, table in self._store.manifest.tables.items():
+        for key, table in with_status(self._store.manifest.tables):
             status = table.set_aside
             if table.source != source or status is None or not can_restart(status):
                 continue
@@ -326,20 +328,23 @@ class Batches:
         store = self._store
         laps = _Laps(dict(seconds or {}))
         try:
-            unusable = store.refresh(self._in_tasks, (again.keys or frozenset()) - again.anew)
             self._followed = {
                 source: self._follow(source, each, again) for source, each in taken.items()
             }
             restarts = self._all_restarts(taken) if again.keys is None else {}
             retried = again.keys or frozenset(restarts)
             asides = Asides(store.manifest, self._options.keep, retried, again.reached)
+            files, quiet = self._read(taken, asides, again)
+            touched = self._touched(taken, files, restarts, again)
+            aside = (again.keys or frozenset()) - again.anew
+            unusable = store.refresh(self._in_tasks, aside, self._of_all_sources(touched))
+            asides = replace(asides, before=store.manifest)
             for key, cause in unusable.items():
                 if key not in again.anew:
                     asides.fail_state(key, store.manifest.tables[key], cause)
-            files, quiet = self._read(taken, asides, again)
             laps.lap("read")
             with reading(f"what the lake {store.label} has"):
-                made = self._made(taken, files, quiet, asides, again, restarts, laps)
+                made = self._made(taken, files, quiet, asides, again, restarts, touched, laps)
                 if again.keys is None:
                     made = replace(made, incomplete=self._incomplete(taken, made))
                     self._cut_where_tables_end(taken, asides, made)
@@ -356,6 +361,39 @@ class Batches:
             manifest, landed, made.built, made.histories, size, laps.seconds, restarts.keys()
         )
         return report if again.keys is not None else replace(report, skipped=dict(self._skipped))
+
+    def _touched(
+        self,
+        taken: Mapping[str, Taken],
+        files: Mapping[str, Sequence[ChangeFile]],
+        restarts: Collection[str],
+        again: Again,
+    ) -> frozenset[str]:
+        """The keys of the tables that the batch is about: those with changes, and those that
+        statements name. Of foreign keys that are carried out it is not known which these are.
+        """
+        tables = self._store.manifest.tables
+        if again.keys is not None:
+            return again.keys
+        if self._applies:
+            return frozenset({key for key in tables if tables[key].source in taken} | files.keys())
+        found = {*files, *restarts}
+        for source, each in taken.items():
+            names = {name for change in table_changes(each.splits) for name in change.names}
+            several = {name for name in names if name.endswith(".*")}
+            found |= {self._key(source, name) for name in names - several}
+            for key in tables if several else ():
+                if any(is_named(name, self._name(key, source)) for name in several):
+                    found.add(key)
+        return frozenset(key for key in found if key not in tables or tables[key].source in taken)
+
+    def _of_all_sources(self, keys: Collection[str]) -> Collection[str]:
+        """The keys of tables, and of shards those of the same tables of other sources."""
+        if not self._options.shards:
+            return keys
+        sources = self._store.manifest.sources
+        names = {key.removeprefix(f"{one}/") for key in keys for one in sources}
+        return {*keys, *(self._key(source, name) for source in sources for name in names)}
 
     def _all_restarts(self, taken: Mapping[str, Taken]) -> dict[str, TableChange]:
         """The tables that come back with the statement that the batch begins with."""
@@ -396,20 +434,20 @@ class Batches:
         asides: Asides,
         again: Again,
         restarts: Mapping[str, TableChange],
+        touched: frozenset[str],
         laps: _Laps,
     ) -> Made:
         """What the changes make of the committed states."""
-        sources = self._changes(taken, files, asides, again, restarts)
+        sources = self._changes(taken, files, asides, again, restarts, touched)
         followers: frozenset[str] = frozenset()
         if self._applies:
             sources, followers = self._carried_out(sources, taken, files, quiet, asides, again)
             laps.lap("cascades")
-        left = self._left(taken, asides, again)
-        built = self._current(sources, left, again) if "current" in self._options.keep else {}
+        built = self._current(sources, again) if "current" in self._options.keep else {}
         laps.lap("current")
         histories: dict[str, BuiltHistory] = {}
         if "history" in self._options.keep:
-            histories = self._history(sources, left, again)
+            histories = self._history(sources, again)
             histories |= self._rejected_histories(sources, histories)
             histories |= self._with_gaps(taken, histories, restarts)
             laps.lap("history")
@@ -419,7 +457,8 @@ class Batches:
         for key, cause in causes:
             if cause is not None and key not in not_kept:
                 self._fail(asides, key, files.get(key, ()), taken, cause, all=key in followers)
-        if asides.tables.keys() - self._aside_before():
+        known = dict(with_status(self._store.manifest.tables))
+        if any(key not in known or known[key].set_aside is None for key in asides.tables):
             check_writable(self._store.staging)
         gone = self._left_over(taken, built.keys() | histories.keys() | files.keys())
         gone = {key for key in gone - asides.tables.keys() if again.has(key)}
@@ -456,6 +495,7 @@ class Batches:
             asides=asides,
             anew=(again.anew | gone) - asides.tables.keys(),
             points=points,
+            touched=touched,
         )
 
     def _carried_out(
@@ -588,10 +628,6 @@ class Batches:
             return files
         return [file for file in files if file.first >= again.changelog.get(key, _NEVER)]
 
-    def _aside_before(self) -> set[str]:
-        tables = self._store.manifest.tables
-        return {key for key, table in tables.items() if table.set_aside is not None}
-
     def _fail(
         self,
         asides: Asides,
@@ -609,8 +645,9 @@ class Batches:
         else:
             source = files[0].source if files else self._source_of(key, taken)
         named = (self._key(source, each) for each in cause.origins)
-        there = {*asides.tables, *self._store.manifest.tables}
-        cause = replace(cause, origins=tuple(each for each in named if each in there))
+        there = self._store.manifest.tables
+        origins = tuple(each for each in named if each in there or each in asides.tables)
+        cause = replace(cause, origins=origins)
         if cause.rejected:
             asides.rejected.add(key)
             splits = taken[source].splits if source in taken else ()
@@ -801,14 +838,16 @@ class Batches:
         files: Mapping[str, Sequence[ChangeFile]],
         asides: Asides,
         again: Again,
-        restarts: Collection[str] = (),
+        restarts: Collection[str],
+        touched: frozenset[str],
     ) -> dict[str, SourceChanges]:
         """What is new of each source, and the states that its tables have in the lake."""
         found = {}
         for source, each in taken.items():
             current: dict[str, tuple[Current, tuple[str | None, ...]]] = {}
             history: dict[str, tuple[History, tuple[str | None, ...]]] = {}
-            for key, table in self._store.manifest.tables.items():
+            for key in sorted(touched & self._store.manifest.tables.keys()):
+                table = self._store.manifest.tables[key]
                 if table.source != source or not again.begins_with(key):
                     continue
                 name = self._name(key, source)
@@ -844,28 +883,9 @@ class Batches:
     def _deleted(self, source: str, name: str) -> Mapping[str, DeletedRows]:
         return self._store.deleted(self._key(source, name))
 
-    def _left(
-        self, taken: Mapping[str, Taken], asides: Asides, again: Again
-    ) -> dict[str, TableState]:
-        """The tables that the batch is not about: they stay as they are."""
-        return {
-            key: table
-            for key, table in self._store.manifest.tables.items()
-            if key not in asides.tables and not (table.source in taken and again.has(key))
-        }
-
-    def _current(
-        self,
-        sources: Mapping[str, SourceChanges],
-        left: Mapping[str, TableState],
-        again: Again,
-    ) -> dict[str, Built]:
-        """The current states of all tables, by key."""
-        built = {
-            key: Built(table.current, self._store.current_paths(key))
-            for key, table in left.items()
-            if table.current is not None
-        }
+    def _current(self, sources: Mapping[str, SourceChanges], again: Again) -> dict[str, Built]:
+        """The current states of the tables that the batch is about, by key."""
+        built: dict[str, Built] = {}
         for source, changes, folder in self._apart(sources, "current"):
             done = build(
                 changes,
@@ -880,17 +900,10 @@ class Batches:
         return built
 
     def _history(
-        self,
-        sources: Mapping[str, SourceChanges],
-        left: Mapping[str, TableState],
-        again: Again,
+        self, sources: Mapping[str, SourceChanges], again: Again
     ) -> dict[str, BuiltHistory]:
-        """The histories of all tables, by key."""
-        built = {
-            key: BuiltHistory(table.history, self._store.history_paths(key))
-            for key, table in left.items()
-            if table.history is not None
-        }
+        """The histories of the tables that the batch is about, by key."""
+        built: dict[str, BuiltHistory] = {}
         for source, changes, folder in self._apart(sources, "history"):
             done = build_history(changes, self._in_tasks, folder, keys=dict(self._options.keys))
             for name, each in done.items():
@@ -1041,18 +1054,25 @@ def _check_case(
 
     Its server may put names into lower case, which the log has not shown so far.
     """
-    every = [(one.source, one.database, one.table) for one in manifest.tables.values()]
-    every += [(one[0].source, one[0].database, one[0].table) for one in files.values()]
+    every = [(one[0].source, one[0].database, one[0].table) for one in files.values()]
     every += [(one.source, one.database, one.table) for one in asides.tables.values()]
     for source, each in taken.items():
-        there = {TableName(*names) for one, *names in every if one == source}
-        for split in each.splits if there else ():
+        fresh = {TableName(*names) for one, *names in every if one == source}
+
+        def there(name: TableName, source: str = source, fresh: set[TableName] = fresh) -> bool:
+            keys = (str(name), f"{source}/{name}")
+            known = (manifest.tables[key] for key in keys if key in manifest.tables)
+            return name in fresh or any(state.source == source for state in known)
+
+        for split in each.splits:
             if split.catalogue.lowers_names is not None:
                 continue
             for change in split.changes:
                 name = None if change.table.endswith(".*") else TableName.parse(change.table)
                 other = name and TableName(*map(lowered, name))
-                if name is not None and other != name and other in there and name not in there:
+                if name is None or other is None or other == name:
+                    continue
+                if there(other) and not there(name):
                     raise PipelineError(
                         f"{split.file}:{change.offset}: a statement names {name}, and rows {other},"
                         f" which may be one table: {CASE_REMEDY}"

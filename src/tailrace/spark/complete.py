@@ -17,6 +17,7 @@ from tailrace.live.tables import connected, has_rows, tables_of
 from tailrace.printable import printable
 from tailrace.spark.current.lineage import lives
 from tailrace.spark.input.start_position import session_of
+from tailrace.spark.manifest.manifest_json import with_status
 from tailrace.spark.manifest.status import INCOMPLETE, Status
 from tailrace.table_name import TableName
 
@@ -58,7 +59,7 @@ def statuses(
         is_over = text in emptied[source] and text in gone[source]
         if not (moved or is_over) and (database, table) not in whole[source]:
             found[key] = _incomplete(manifest, taken, source)
-    for key, known in manifest.tables.items():
+    for key, known in with_status(manifest.tables):
         name = (known.database, known.table)
         if known.source not in whole or name not in whole[known.source]:
             continue

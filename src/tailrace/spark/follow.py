@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import LakeChanged
+from tailrace.spark.manifest.manifest_json import with_status
 from tailrace.spark.memory import Tidy
 from tailrace.spark.report import Moment, SourceMoment, Totals, report_of
 from tailrace.spark.retry import take_up_named
@@ -136,7 +137,7 @@ class Follower:
         moments = tuple(self._source(cursor) for cursor in self._sources.cursors.values())
         aside = {
             key: status
-            for key, table in self._store.manifest.tables.items()
+            for key, table in with_status(self._store.manifest.tables)
             if (status := table.set_aside) is not None
         }
         self._on_moment(Moment(self._count, report, moments, rate, seconds, aside))

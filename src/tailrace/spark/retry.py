@@ -27,6 +27,7 @@ from tailrace.spark.input.start_position import SUFFIX, load
 from tailrace.spark.input.taken import Taken
 from tailrace.spark.lake.asides import in_order
 from tailrace.spark.lake.folder import AGAIN
+from tailrace.spark.manifest.manifest_json import with_status
 from tailrace.spark.manifest.paths import within
 from tailrace.spark.statements import earlier_names
 from tailrace.storage import LogSeries
@@ -114,7 +115,7 @@ def take_up_named(
 def _asides(manifest: Manifest) -> dict[str, Status]:
     return {
         key: status
-        for key, state in manifest.tables.items()
+        for key, state in with_status(manifest.tables)
         if (status := state.set_aside) is not None
     }
 

@@ -60,16 +60,16 @@ def restart(
 def _restarts(change: TableChange, table: str, ended: bool) -> bool:
     if change.kind == "rename":
         return change.renamed == table or (ended and change.table == table)
-    return change.kind in {"create", "truncate", "drop"} and _names(change.table, table)
+    return change.kind in {"create", "truncate", "drop"} and is_named(change.table, table)
 
 
-def _names(written: str, table: str) -> bool:
+def is_named(written: str, table: str) -> bool:
     """Whether a statement that says ``written`` is about a table."""
     return written == "*.*" or is_dropped(table, written)
 
 
 def _names_any(change: TableChange, tables: Collection[str]) -> bool:
-    return any(_names(each, table) for each in change.names for table in tables)
+    return any(is_named(each, table) for each in change.names for table in tables)
 
 
 def can_restart(status: Status) -> bool:

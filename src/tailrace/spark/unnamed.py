@@ -25,6 +25,7 @@ from tailrace.schema.tables import TableState
 from tailrace.spark.current.build import table_changes
 from tailrace.spark.failure import Failure
 from tailrace.spark.lake.asides import in_order
+from tailrace.spark.manifest.manifest_json import with_status
 from tailrace.table_name import TableName, all_of
 from tailrace.values.schema import ColumnDefinition, TableDefinition
 
@@ -343,7 +344,7 @@ class AskedNames:
     def _waiting(self, manifest: Manifest) -> dict[str, dict[str, TableName]]:
         """The tables that are to be asked for, by source and key."""
         found: dict[str, dict[str, TableName]] = {}
-        for key, state in manifest.tables.items():
+        for key, state in with_status(manifest.tables):
             status = state.set_aside
             if status is None or not status.unnamed or key in self._given_up:
                 continue
@@ -359,7 +360,7 @@ def first_needed(manifest: Manifest, source: str) -> str | None:
         return None
     places = [
         at
-        for table in manifest.tables.values()
+        for _, table in with_status(manifest.tables)
         if table.source == source and (status := table.set_aside) is not None and status.unnamed
         for at in status.parts.values()
     ]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from tailrace.log_name import file_number
 from tailrace.position import Position
+from tailrace.spark.manifest.manifest_json import with_status
 from tailrace.spark.manifest.status import SET_ASIDE, Status
 from tailrace.table_name import TableName
 
@@ -71,10 +72,11 @@ class Asides:
     """Those of which nothing went wrong now, and the log does not tell what they became."""
 
     def __post_init__(self) -> None:
-        for key, state in self.before.tables.items():
+        for key, state in with_status(self.before.tables):
             status = state.set_aside
             if status is not None and key not in self.retried:
-                self.tables[key] = Aside(state.database, state.table, state.source, status)
+                aside = Aside(state.database, state.table, state.source, status)
+                self.tables.setdefault(key, aside)
 
     def fail(
         self,

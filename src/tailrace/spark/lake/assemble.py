@@ -18,7 +18,9 @@ from tailrace.spark.history.shape import shaped
 from tailrace.spark.lake.asides import Asides, points
 from tailrace.spark.lake.merging import merge_last
 from tailrace.spark.lake.store import TableFiles
+from tailrace.spark.manifest.lazy_tables import lazy
 from tailrace.spark.manifest.manifest import Current, DataFile, Manifest, TableState
+from tailrace.spark.manifest.manifest_json import with_status
 from tailrace.spark.manifest.names import Folders
 from tailrace.spark.manifest.status import INCOMPLETE
 from tailrace.spark.parquet.file import with_spark_types
@@ -63,6 +65,12 @@ class Made:
     """The tables that are incomplete from now on, and with None those that are so no more."""
     points: Mapping[str, Mapping[str, SourceState]] = field(default_factory=dict)
     """Where tables may stand still from now on, besides their sources' ends."""
+    touched: frozenset[str] | None = None
+    """The tables that the batch is about: others stay as they are (None: it is about all)."""
+
+    def touches(self, key: str) -> bool:
+        """Whether the batch is about a table."""
+        return self.touched is None or key in self.touched
 
     def asides_of(self, before: Manifest) -> Asides:
         """The tables that are set aside; by default those of the version before."""
@@ -76,14 +84,18 @@ def assemble(lake: Lake, made: Made) -> tuple[Manifest, dict[str, TableFiles]]:
     places: dict[str, TableFiles] = {}
     shapes = _Shapes(before)
     made = replace(made, asides=(asides := made.asides_of(before)))
-    for name, found in table_states(before, made).items():
+    states = table_states(before, made)
+    for name in sorted({*before.tables, *states}):
+        found = states.get(name) or before.tables[name]
         place = places.get(found.folder) or TableFiles()
         known = None if name in made.anew else before.tables.get(name)
         work = _Table(lake, name, known, made, shapes)
         there = place.copy()
         try:
-            stands = name in asides.tables and name not in made.built
-            state = (work.stand if stands else work.put)(found, there)
+            if name in asides.tables and name not in made.built:
+                state = work.stand(found, there)
+            else:
+                state = (work.put if made.touches(name) else work.stay)(found, there)
         except Exception as error:  # noqa: BLE001 - `failure` raises what is not the table's own
             asides.fail_state(name, found, failure(error))
             work = _Table(lake, name, before.tables.get(name), replace(made, files={}), shapes)
@@ -106,12 +118,23 @@ class _Table:
         self._shapes = shapes
         self.known = known
 
+    def _check_link(self, state: TableState) -> None:
+        shown = self._lake.path / state.folder
+        if not shown.is_symlink() and shown.exists():
+            raise PipelineError(f"{shown} is in the way: move it elsewhere")
+
+    def stay(self, state: TableState, place: TableFiles) -> TableState:
+        """The table as it was."""
+        self._check_link(state)
+        self._lake.folder(state.folder)
+        self._keep(place, self._made.options.keep)
+        place.check()
+        return state
+
     def put(self, state: TableState, place: TableFiles) -> TableState:
         """What the batch has made of the table, and what stays."""
         lake, made, shapes, name = self._lake, self._made, self._shapes, self._name
-        shown = lake.path / state.folder
-        if shown.exists() and not shown.is_symlink():
-            raise PipelineError(f"{shown} is in the way: move it elsewhere")
+        self._check_link(state)
         fresh = made.files.get(name, ())
         if "changelog" in made.options.keep:
             state = _changelog(
@@ -161,29 +184,35 @@ class _Table:
             of_part.update({file.name: folder / part / file.name for file in files[part]})
             common = folder / part / COMMON_METADATA
             if common.is_file():
-                place.extra[f"{part}/{COMMON_METADATA}"] = common.read_bytes()
+                place.extra.setdefault(f"{part}/{COMMON_METADATA}", common.read_bytes())
 
 
-def next_manifest(before: Manifest, made: Made, tables: dict[str, TableState]) -> Manifest:
+def next_manifest(before: Manifest, made: Made, fresh: dict[str, TableState]) -> Manifest:
     """The manifest of the version after ``before``."""
-    for key in made.incomplete.keys() & tables.keys():
-        tables[key] = tables[key].with_status(INCOMPLETE, made.incomplete[key])
+    for key, status in made.incomplete.items():
+        if (state := fresh.get(key) or before.tables.get(key)) is not None:
+            fresh[key] = state.with_status(INCOMPLETE, status)
+    known = before.tables
+    tables = lazy(known).updated({k: each for k, each in fresh.items() if each is not known.get(k)})
     sources = {**before.sources, **made.sources}
     return Manifest(
         before.next,
         made.options,
         sources,
         tables,
-        points(before, sources, tables.values(), made.points),
+        points(before, sources, (each for _, each in with_status(tables)), made.points),
     )
 
 
 def table_states(before: Manifest, made: Made) -> dict[str, TableState]:
-    """All tables with the columns of their changes, and with the files that they had before."""
+    """The tables that the batch is about with the columns of their changes, and with the files that
+    they had before; of shards, also what other sources have of them.
+    """
     found = {}
-    folders = Folders(before.tables.values())
+    folders: Folders | None = None
     aside = made.asides_of(before).tables
-    for name in sorted({*before.tables, *made.files, *made.built, *made.histories, *aside}):
+    keys = before.tables if made.touched is None else made.touched
+    for name in sorted({*keys, *made.files, *made.built, *made.histories, *aside}):
         known = before.tables.get(name) or _renamed(name, made)
         if known is None and name in aside and name not in made.files:
             each = aside[name]
@@ -191,9 +220,16 @@ def table_states(before: Manifest, made: Made) -> dict[str, TableState]:
         if known is not None and name in made.anew:
             known = replace(known, changelog=(), current=None, history=None, small={})
         state = _state(known, made.files.get(name, ()))
+        if state is not None and name not in before.tables:
+            folders = folders or Folders(before.tables.values())
+            state = replace(state, folder=folders.of(state.database, state.table))
         if state is not None:
-            found[name] = replace(state, folder=folders.of(state.database, state.table))
-    return found
+            found[name] = state
+    names = {each.full_name for each in found.values()} if made.options.shards else ()
+    for name in (f"{source}/{name}" for source in before.sources for name in names):
+        if name in before.tables:
+            found.setdefault(name, before.tables[name])
+    return dict(sorted(found.items()))
 
 
 def _nothing(state: TableState) -> TableState:

@@ -156,8 +156,8 @@ class IcebergTables:
 
     def _check_place(self, name: str, table: Table) -> None:
         """Raises `PipelineError` where a table of ours would be written to elsewhere."""
-        here = self.top / name
-        if local(table.location()).resolve() != here.resolve():
+        here, place = self.top / name, local(table.location())
+        if place != here and place.resolve() != here.resolve():
             raise PipelineError(f"table {name} is at {table.location()} and not in {here}")
         for folder in ("data", "metadata"):
             within(self.top, here / folder)

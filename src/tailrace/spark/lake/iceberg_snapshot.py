@@ -18,8 +18,7 @@ from pyiceberg.manifest import (
     ManifestContent,
     ManifestEntry,
     ManifestEntryStatus,
-    ManifestWriterV2,
-    write_manifest_list,
+    _inherit_from_manifest,
 )
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.snapshots import (
@@ -30,6 +29,8 @@ from pyiceberg.table.snapshots import (
     update_snapshot_summaries,
 )
 from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
+
+from tailrace.spark.lake.iceberg_avro import CODEC, DataWriter, DeletesWriter, ListWriter
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -42,11 +43,12 @@ if TYPE_CHECKING:
 
 _TOGETHER: Final = 10
 """So many manifests of about one size become one."""
-_AVRO: Final = "deflate"
 
 
 class Manifests:
-    """What the manifests of a table list. A manifest never changes: each is read once."""
+    """What the manifests of a table list. A manifest never changes: each is read once, and those
+    that are written here never.
+    """
 
     def __init__(self, io: FileIO) -> None:
         self._io = io
@@ -63,6 +65,14 @@ class Manifests:
     def written(self, snapshot: Snapshot, manifests: list[ManifestFile]) -> None:
         """A snapshot that was just made."""
         self._lists[snapshot.snapshot_id] = manifests
+
+    def listed(self, manifest: ManifestFile, entries: Iterable[ManifestEntry]) -> None:
+        """What a manifest lists that was just written, as whoever reads it finds it."""
+        self._entries[manifest.manifest_path] = [
+            _inherit_from_manifest(each, manifest)
+            for each in entries
+            if each.status is not ManifestEntryStatus.DELETED
+        ]
 
     def of(self, snapshot: Snapshot | None) -> list[ManifestFile]:
         """The manifests of a snapshot that list files which are part of the table, newest first."""
@@ -126,16 +136,16 @@ class Snapshots:
                 metadata.default_spec_id, _entry(ManifestEntryStatus.ADDED, number, None, each)
             )
         self._merge(work, kept)
-        manifests = [*work.manifests(), *kept]
+        fresh = work.manifests()
+        manifests = [*(manifest for manifest, _ in fresh), *kept]
         parent = self.current
         path = work.location(f"snap-{number}-0-{uuid.uuid4()}.avro")
-        with write_manifest_list(
-            format_version=metadata.format_version,
-            output_file=self._table.io.new_output(path),
-            snapshot_id=number,
-            parent_snapshot_id=None if parent is None else parent.snapshot_id,
-            sequence_number=self._sequence,
-            avro_compression=_AVRO,
+        with ListWriter(
+            self._table.io.new_output(path),
+            number,
+            None if parent is None else parent.snapshot_id,
+            self._sequence,
+            CODEC,
         ) as writer:
             writer.add_manifests(manifests)
         for manifest in manifests:  # as who reads the list finds them
@@ -143,6 +153,8 @@ class Snapshots:
                 manifest.sequence_number = self._sequence
             if manifest.min_sequence_number == UNASSIGNED_SEQ:
                 manifest.min_sequence_number = self._sequence
+        for manifest, entries in fresh:
+            self._manifests.listed(manifest, entries)
         snapshot = Snapshot.model_validate(
             {
                 "snapshot-id": number,
@@ -231,17 +243,6 @@ class Snapshots:
             self._table.io.delete(path)
 
 
-class _DeletesWriter(ManifestWriterV2):
-    """A manifest of delete files, which pyiceberg has no writer for."""
-
-    def content(self) -> ManifestContent:
-        return ManifestContent.DELETES
-
-    @property
-    def _meta(self) -> dict[str, str]:
-        return {**super()._meta, "content": "deletes"}
-
-
 class _Work:
     """The manifests of a snapshot in the making: one a content and partition spec."""
 
@@ -290,24 +291,24 @@ class _Work:
             for key, entries in self._entries.items()
         }
 
-    def manifests(self) -> list[ManifestFile]:
-        """Write them."""
+    def manifests(self) -> list[tuple[ManifestFile, list[ManifestEntry]]]:
+        """Write them; each with what it lists."""
         return [
-            self._manifest(number, content, spec, entries)
+            (self._manifest(number, content, spec, entries), entries)
             for number, ((content, spec), entries) in enumerate(self._entries.items())
         ]
 
     def _manifest(
         self, number: int, content: ManifestContent, spec: int, entries: list[ManifestEntry]
     ) -> ManifestFile:
-        kind = ManifestWriterV2 if content is ManifestContent.DATA else _DeletesWriter
+        kind = DataWriter if content is ManifestContent.DATA else DeletesWriter
         path = self.location(f"{self._name}-m{number}.avro")
         with kind(
             self._table.metadata.specs()[spec],
             self._schema,
             self._table.io.new_output(path),
             self._number,
-            _AVRO,
+            CODEC,
         ) as writer:
             for each in entries:
                 writer.add_entry(each)

@@ -60,6 +60,7 @@ class ParquetStore(Closing):
         self,
         run: Runner,  # noqa: ARG002 - nothing is rewritten
         retried: Collection[str] = (),  # noqa: ARG002 - as above
+        keys: Collection[str] | None = None,  # noqa: ARG002 - a version has all tables
     ) -> dict[str, Failure]:
         """No one else writes to the versions of a lake; but somebody may have removed files.
 

@@ -56,11 +56,14 @@ class LakeStore(Protocol):
     def history_paths(self, key: str) -> tuple[str | None, ...]:
         """Where tasks find the files of a table's open versions, by bucket."""
 
-    def refresh(self, run: Runner, retried: Collection[str] = ()) -> dict[str, Failure]:
-        """Notice what others did to the lake's tables since; before a batch looks at them.
+    def refresh(
+        self, run: Runner, retried: Collection[str] = (), keys: Collection[str] | None = None
+    ) -> dict[str, Failure]:
+        """Notice what others did to the lake's tables since; before a batch works on them.
 
-        ``run`` runs jobs that read and write their rows, if that is needed. Of tables that stand
-        still only ``retried`` ones are looked at, by key.
+        ``run`` runs jobs that read and write their rows, if that is needed. ``keys`` are those of
+        the tables that the batch is about, by default all. Of tables that stand still only
+        ``retried`` ones are looked at, by key. What is in `staging` stays.
 
         The tables, by key, that a batch cannot use as they are.
         """

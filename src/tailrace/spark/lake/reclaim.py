@@ -28,6 +28,7 @@ from tailrace.spark.history.jobs import HISTORY_FIELDS
 from tailrace.spark.lake.iceberg_paths import data_file
 from tailrace.spark.lake.steps import Step, unread_deletes
 from tailrace.spark.lake.table_batch import STATE_FIELDS, Move, state_schema, summed
+from tailrace.spark.manifest.lazy_tables import lazy
 from tailrace.spark.manifest.manifest import DataFile, History
 from tailrace.spark.parquet.deleted import NO_ROWS, without
 from tailrace.spark.parquet.file import ParquetFile
@@ -143,7 +144,7 @@ def reclaim(
     """
     marks, found = looked
     _check_failed(before, failed, retried)
-    states = dict(before.tables)
+    states: dict[str, TableState] = {}
     steps: list[Step] = []
     moves: list[Move] = []
     version = before.next
@@ -172,12 +173,14 @@ def reclaim(
                     closed = summed(closed, file)
                 else:
                     placed.append(replace(file, name=target))
-            states[key] = _with(states[key], part.part, tuple(placed), closed)
+            state = states.get(key) or before.tables[key]
+            states[key] = _with(state, part.part, tuple(placed), closed)
         steps.append(Step(part.table, tuple(adds), "", base=marks.get(part.table)))
     _check_failed(before, failed, retried)
     if not steps:
         return None
-    return replace(before, version=version, tables=states), steps, moves
+    after = lazy(before.tables).updated(states)
+    return replace(before, version=version, tables=after), steps, moves
 
 
 def _check_failed(before: Manifest, failed: Failed, retried: Collection[str]) -> None:
@@ -187,16 +190,22 @@ def _check_failed(before: Manifest, failed: Failed, retried: Collection[str]) ->
         raise causes[0]
 
 
-def look(tables: Tables, manifest: Manifest, failed: Failed, retried: Collection[str]) -> Looked:
+def look(
+    tables: Tables,
+    manifest: Manifest,
+    failed: Failed,
+    retried: Collection[str],
+    keys: Collection[str] | None,
+) -> Looked:
     """The marks of the tables that have current states and histories, and those of these tables
-    that others have written to since we did.
+    that others have written to since we did; of some tables, by key, or of all.
 
     Tables that stand still are left out, unless they are ``retried``. Whoever writes to a table
     later changes its mark. Tables that cannot be read go to ``failed``.
     """
     marks: dict[str, str | None] = {}
     found: list[Part] = []
-    for part in _parts(manifest, failed, retried):
+    for part in _parts(manifest, failed, retried, keys):
         try:
             marks[part.table] = now = tables.mark(part.table)
             if (now is None or now != part.mark) and part.is_altered(tables):
@@ -206,10 +215,16 @@ def look(tables: Tables, manifest: Manifest, failed: Failed, retried: Collection
     return marks, [part for part in found if not failed.keys() & part.states.keys()]
 
 
-def _parts(before: Manifest, failed: Failed, retried: Collection[str] = ()) -> Iterator[Part]:
+def _parts(
+    before: Manifest,
+    failed: Failed,
+    retried: Collection[str] = (),
+    keys: Collection[str] | None = None,
+) -> Iterator[Part]:
     """What is kept of the tables that have not failed, and do not stand still or are retried."""
     found: dict[tuple[str, str], dict[str, TableState]] = {}
-    for key, state in before.tables.items():
+    for key in before.keys_of_tables(keys):
+        state = before.tables[key]
         for part, table in state.parts.items():
             if part != "changelog" and part in state.shapes:
                 found.setdefault((table, part), {})[key] = state

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -67,11 +68,11 @@ class TableBatch:
     shards: bool
     steps: list[Step] = field(default_factory=list)
     moves: list[Move] = field(default_factory=list)
-    _taken: set[str] = field(default_factory=set)
 
-    def __post_init__(self) -> None:
-        for state in self.before.tables.values():
-            self._taken.update(map(folded, state.parts.values()))
+    @cached_property
+    def _taken(self) -> set[str]:
+        tables = self.before.tables.values()
+        return {folded(name) for state in tables for name in state.parts.values()}
 
     @property
     def _version(self) -> int:
@@ -136,10 +137,13 @@ class TableBatch:
         built, histories = dict(made.built), dict(made.histories)
         for key, state in states.items():
             moved = key in made.built  # the last state of a table that was renamed so
-            if asides.stands(key, "current") and state.current is not None and not moved:
+            stays = not made.touches(key)
+            stands = stays or asides.stands(key, "current")
+            if stands and state.current is not None and not moved:
                 paths = self._paths(state, "current", state.current.places)
                 built[key] = Built(state.current, paths)
-            if asides.stands(key, "history") and state.history is not None:
+            stands = stays or asides.stands(key, "history")
+            if stands and state.history is not None:
                 paths = self._paths(state, "history", state.history.open)
                 histories[key] = BuiltHistory(state.history, paths)
         return replace(made, built=built, histories=histories)
@@ -202,6 +206,7 @@ class TableBatch:
             built = made.built.get(key)
             if built is None:
                 stands = made.asides_of(self.before).stands(key, "current")
+                stands = stands or not made.touches(key)
                 found[key] = replace(state, current=None, dropped=state.dropped or not stands)
                 continue
             places = self._states(name, "part", built.current.places, built.paths, adds, stays)
@@ -351,17 +356,20 @@ def plan(
     states: dict[str, TableState] = {}
     for group in groups.values():
         states.update(batch.put(group, made))
-    ordered = dict(sorted(states.items()))
-    return next_manifest(before, made, ordered), batch
+    return next_manifest(before, made, states), batch
 
 
-def completed(steps: Sequence[Step], manifest: Manifest) -> list[Step]:
+def completed(
+    steps: Sequence[Step], manifest: Manifest, keys: Iterable[str] | None = None
+) -> list[Step]:
     """The steps of a batch, with what its manifest has of their tables and of the sources.
 
-    Raises `PipelineError` for a table that the manifest has not.
+    ``keys`` are those of the tables that the batch altered. Raises `PipelineError` for a table that
+    the manifest has not.
     """
     groups: dict[tuple[str, str], dict[str, TableState]] = {}
-    for key, state in manifest.tables.items():
+    for key in manifest.keys_of_tables(keys):
+        state = manifest.tables[key]
         groups.setdefault((state.database, state.table), {})[key] = state
     places = {
         name: (part, states)

@@ -34,6 +34,7 @@ from tailrace.spark.lake.steps import deleted_by_path, steps_json, steps_of, who
 from tailrace.spark.lake.table_batch import completed, plan
 from tailrace.spark.manifest.damage import reading, reading_file
 from tailrace.spark.manifest.json_file import read_json
+from tailrace.spark.manifest.lazy_tables import lazy
 from tailrace.spark.manifest.manifest import check_format
 from tailrace.spark.manifest.manifest_json import with_status
 from tailrace.spark.manifest.names import version_of
@@ -68,6 +69,7 @@ class TableStore(LakeFolder):
         self._tables = Guarded(tables)
         self.label = label
         self._retried: frozenset[str] = frozenset()
+        self._keys: Collection[str] | None = None
 
     def _recover(self) -> None:
         if any(self._inner.glob("versions/*")):
@@ -87,18 +89,24 @@ class TableStore(LakeFolder):
     def _making(self) -> Path:
         return self._inner / "making.json"
 
-    def refresh(self, run: Runner, retried: Collection[str] = ()) -> dict[str, Failure]:
+    def refresh(
+        self, run: Runner, retried: Collection[str] = (), keys: Collection[str] | None = None
+    ) -> dict[str, Failure]:
         """Notice what others did to the tables, and have files of ours made of theirs, in tasks.
 
-        Of tables that stand still only ``retried`` ones are looked at, by key.
+        Tables are looked at by ``keys``, by default all; of those that stand still only ``retried``
+        ones. Where one of some fails all are looked at: it may be the lake that is damaged.
 
         The tables of which that cannot be, by key. Raises `PipelineError` where it can be of none,
         LakeChanged where others do not stop.
         """
         failed: dict[str, Exception] = {}
-        self._retried = frozenset(retried)
+        self._retried, self._keys = frozenset(retried), keys
         for left in reversed(range(_TRIES)):
-            looked = look(self._tables, self.manifest, failed, self._retried)
+            shutil.rmtree(self.staging / "reclaim", ignore_errors=True)
+            looked = look(self._tables, self.manifest, failed, self._retried, keys)
+            if failed and keys is not None:
+                return self.refresh(run, retried)
             found = reclaim(
                 self._tables, self.staging, self.manifest, looked, failed, run, self._retried
             )
@@ -111,7 +119,6 @@ class TableStore(LakeFolder):
             except LakeChanged:
                 if not left:
                     raise
-                self.discard()
         return {key: failure(error) for key, error in failed.items()}
 
     def _take_marks(self, marks: Mapping[str, str | None], failed: Collection[str]) -> None:
@@ -119,7 +126,7 @@ class TableStore(LakeFolder):
         states = (self.manifest.tables[key] for key in failed)
         out = {name for state in states for name in state.parts.values()}
         known = {name: mark for name, mark in marks.items() if name not in out and mark is not None}
-        self.manifest = _with_marks(self.manifest, known)
+        self.manifest = _with_marks(self.manifest, known, self._keys)
 
     def current_paths(self, key: str) -> tuple[str | None, ...]:
         """Where the files of a committed current state are: by bucket, then tails."""
@@ -153,7 +160,7 @@ class TableStore(LakeFolder):
         """
         made = replace(made, asides=made.asides_of(self.manifest))
         failed: dict[str, Exception] = {}
-        marks, altered = look(self._tables, self.manifest, failed, self._retried)
+        marks, altered = look(self._tables, self.manifest, failed, self._retried, self._keys)
         asides = made.asides_of(self.manifest)
         for key, error in failed.items():
             asides.fail_state(key, self.manifest.tables[key], failure(error))
@@ -172,6 +179,7 @@ class TableStore(LakeFolder):
         # who finds that others were first can take the batch back as long as no table has it
         steps.sort(key=lambda step: step.base is None)
         self._commit(manifest, steps, batch.moves)
+        self._clean_after()
         return self.manifest
 
     def _commit(self, manifest: Manifest, steps: Sequence[Step], moves: Sequence[Move]) -> None:
@@ -183,7 +191,6 @@ class TableStore(LakeFolder):
             self._finish(manifest, steps)
         except OSError as error:
             raise failed(self.path, error) from error
-        self._clean_after()
 
     def _place(
         self, manifest: Manifest, steps: Sequence[Step], moves: Sequence[Move]
@@ -280,7 +287,8 @@ class TableStore(LakeFolder):
             if not step.only_marks or (step.base is not None and not overrule):
                 marks[step.table] = mark  # else its rows may be others' by now
 
-        steps = completed(steps, manifest)
+        altered = lazy(manifest.tables).altered(self.manifest.tables)
+        steps = completed(steps, manifest, altered)
         for step in steps:
             if step.table in left:
                 continue
@@ -299,7 +307,7 @@ class TableStore(LakeFolder):
                 overruled.append(str(changed))
         if failed:
             manifest = self._leave(manifest, steps, failed)
-        manifest = _with_marks(manifest, marks)
+        manifest = _with_marks(manifest, marks, altered)
         self._journal.done(manifest)
         self.manifest = manifest
         self._making.unlink(missing_ok=True)
@@ -359,9 +367,9 @@ class TableStore(LakeFolder):
                 failed[key] = failure(error)
             else:
                 state = state.with_status(SET_ASIDE, replace(status, batch=0))
-                tables = {**self.manifest.tables, key: state}
+                tables = lazy(self.manifest.tables).updated({key: state})
                 self.manifest = replace(self.manifest, tables=tables)
-            self.manifest = _with_marks(self.manifest, marks)
+            self.manifest = _with_marks(self.manifest, marks, [key])
         return failed
 
     @staticmethod
@@ -407,10 +415,13 @@ class TableStore(LakeFolder):
             left.unlink(missing_ok=True)
 
 
-def _with_marks(manifest: Manifest, marks: Mapping[str, str | None]) -> Manifest:
-    """The manifest with the marks of its tables; None is one that is not known."""
+def _with_marks(
+    manifest: Manifest, marks: Mapping[str, str | None], keys: Iterable[str] | None
+) -> Manifest:
+    """The manifest with the marks of its tables, by key; None is one that is not known."""
     fresh: dict[str, TableState] = {}
-    for key, state in manifest.tables.items():
+    for key in manifest.keys_of_tables(keys):
+        state = manifest.tables[key]
         now = dict(state.marks)
         for part, name in state.parts.items():
             if part != "changelog" and name in marks:  # others may write to a changelog
@@ -418,7 +429,7 @@ def _with_marks(manifest: Manifest, marks: Mapping[str, str | None]) -> Manifest
                 now |= {part: mark} if (mark := marks[name]) is not None else {}
         if now != state.marks:
             fresh[key] = replace(state, marks=now)
-    return replace(manifest, tables={**manifest.tables, **fresh}) if fresh else manifest
+    return replace(manifest, tables=lazy(manifest.tables).updated(fresh)) if fresh else manifest
 
 
 def _waiting(manifest: Manifest) -> set[str]:

@@ -35,7 +35,7 @@ from tailrace.spark.manifest.document import (
     folded,
     load,
 )
-from tailrace.spark.manifest.lazy_tables import LazyTables
+from tailrace.spark.manifest.lazy_tables import LazyTables, lazy
 from tailrace.spark.manifest.manifest import Manifest
 from tailrace.spark.manifest.manifest_json import (
     Histories,
@@ -44,6 +44,7 @@ from tailrace.spark.manifest.manifest_json import (
     states_of,
     table_json,
     table_of,
+    with_status,
 )
 from tailrace.storage.objects.bucket import PART, NoSuchObject, ObjectExists
 
@@ -225,7 +226,7 @@ class Journal:
         if number != self.manifest.next:
             raise ValueError(f"batch {number} was to come, and {self.manifest.next} is the next")
         tables = _changes(self.manifest.tables, manifest.tables)
-        _check(self._path(number, ""), manifest, tables)
+        _check(self._path(number, ""), self.manifest, manifest, tables)
         lake = lake_json(manifest, self._histories)
         self._put(number, "", {**_lake(self._lake, lake), "steps": steps}, tables)
         self.prepared = number
@@ -240,7 +241,7 @@ class Journal:
         if manifest is not before:
             lake = lake_json(manifest, self._histories)
             tables = _changes(before.tables, manifest.tables)
-            _check(self._path(self.prepared, ".done"), manifest, tables)
+            _check(self._path(self.prepared, ".done"), before, manifest, tables)
         self._put(self.prepared, ".done", _lake(was, lake), tables)
         self.manifest, self._lake = manifest, lake
         self.prepared, self._coming = 0, None
@@ -306,19 +307,24 @@ class Journal:
         self._names[number, kind] = len(content)
 
 
-def _check(path: str, manifest: Manifest, altered: Collection[str]) -> None:
+def _check(path: str, before: Manifest, manifest: Manifest, altered: Collection[str]) -> None:
     """Raises `PipelineError` for what no one could read, of the tables that were altered."""
     try:
         consistent.check_lake(manifest)
-        consistent.check_names(manifest.tables)
-        for key, state in manifest.tables.items():
-            if key in altered or state.states:
-                consistent.check_table(manifest, key, state, altered=key in altered)
+        fresh = {key: state for key in altered if (state := manifest.tables.get(key)) is not None}
+        if any(_names(before.tables.get(key)) != _names(state) for key, state in fresh.items()):
+            consistent.check_names(manifest.tables)
+        for key, state in (fresh | dict(with_status(manifest.tables))).items():
+            consistent.check_table(manifest, key, state, altered=key in fresh)
     except ValueError as error:
         raise PipelineError(
             f"{path}: what was to be committed could not be read again, so it is not: {error}; "
             "this is a mistake of Tailrace's, please report it"
         ) from error
+
+
+def _names(state: TableState | None) -> tuple[str, dict[str, str]] | None:
+    return None if state is None else (state.folder, state.parts)
 
 
 def _lake(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Change]:
@@ -335,10 +341,12 @@ def _changes(
     """The changes of the tables that are not the same."""
     if before is after:
         return {}
-    found: dict[str, Change | None] = dict.fromkeys(key for key in before if key not in after)
-    for key, state in after.items():
-        known = before.get(key)
-        if known is None:
+    found: dict[str, Change | None] = {}
+    for key in sorted(lazy(after).altered(before)):
+        known, state = before.get(key), after.get(key)
+        if state is None:
+            found[key] = None
+        elif known is None:
             found[key] = [table_json(state)]
         elif known is not state and not _is_same(known, state):
             made = change(table_json(known), table_json(state), partial(_makes, state))

@@ -16,7 +16,7 @@ from tailrace.spark.manifest.status import SET_ASIDE, Status
 from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     import pyarrow as pa
 
@@ -191,6 +191,8 @@ class TableState:
 
     def with_status(self, kind: Kind, status: Status | None) -> TableState:
         """The same with another status of a kind, or with none."""
+        if self.status(kind) == status:
+            return self
         states = tuple(each for each in self.states if each.kind != kind)
         states = states if status is None else (*states, status)
         waits = any(each.batch for each in states)
@@ -212,6 +214,19 @@ class Manifest:
     tables: Mapping[str, TableState] = field(default_factory=dict)
     points: dict[str, dict[str, SourceState]] = field(default_factory=dict)
     withdrawn: int = 0
+
+    def keys_of_tables(self, keys: Iterable[str] | None = None) -> list[str]:
+        """The keys of tables that the lake has, by default of all; of shards, those of all sources
+        that have them.
+        """
+        if keys is None:
+            return list(self.tables)
+        found = {key for key in keys if key in self.tables}
+        if self.options.shards:
+            names = {self.tables[key].full_name for key in found}
+            every = {f"{source}/{name}" for source in self.sources for name in names}
+            found |= {key for key in every if key in self.tables}
+        return sorted(found)
 
     @property
     def next(self) -> int:
