@@ -6,7 +6,7 @@
         journal/000005.jsonl               a batch, prepared: what it does and what is known then
         journal/000005.done.jsonl          all tables have it
         making.json                        files that were moved into tables for a batch to be
-        staging/  sources/  lock           as in every lake
+        staging/  sources/  claims/        as in every lake
 
 Files go into the tables' folders first, where no one sees them. Then the batch is *prepared*: all
 that it does is put into the journal. From there it will be done, by this process or by the next
@@ -83,6 +83,7 @@ class TableStore(LakeFolder):
         if not self._journal.prepared and old.exists():  # a batch of a lake of layout 3
             self._journal.prepare(layout_3.read(old), steps_json(read_steps(old)))
             self._journal.read()
+        self._fence()
         self._undo()
         if self._journal.prepared:
             manifest, steps = self._journal.coming(steps_of)
@@ -108,6 +109,7 @@ class TableStore(LakeFolder):
         The tables of which that cannot be, by key. Raises `PipelineError` where it can be of none,
         LakeChanged where others do not stop.
         """
+        self.check_owner()
         failed: dict[str, Exception] = {}
         self._retried = frozenset(retried)
         for left in reversed(range(_TRIES)):
@@ -342,7 +344,7 @@ class TableStore(LakeFolder):
         self._rest.mkdir(exist_ok=True)
         rest = self._rest / f"{version:06}"
         rest.mkdir(exist_ok=True)
-        write_steps(rest, [step for step in steps if step.table in failed])
+        write_steps(rest, steps)  # all: a process that was taken over may write them later
         to_disk([*rest.iterdir(), rest, self._rest])
         tables = dict(manifest.tables)
         for key, state in manifest.tables.items():
@@ -386,7 +388,16 @@ class TableStore(LakeFolder):
         return self._inner / "rest"
 
     def _withdraw(self) -> None:
-        """Roll back a batch that no table has."""
+        """Roll back a batch that no table has.
+
+        Raises `PipelineError` if the process that prepared it may still bring it to a table.
+        """
+        if self._claim.rival:
+            raise PipelineError(
+                f"{self.label}: others have written to a table of batch {self._journal.prepared}, "
+                f"which another process may still commit ({self._claim.rival}): end that process, "
+                "and run again"
+            )
         self._journal.withdraw()
         self.manifest = self._journal.manifest
         self._undo()
@@ -400,7 +411,8 @@ class TableStore(LakeFolder):
             version, files = int(content["version"]), [Path(each) for each in content["files"]]
             for file in files:
                 self._check_made(file, version)
-        if version > self.manifest.version and version != self._journal.prepared:
+        uncommitted = self.manifest.version < version <= self.manifest.next  # later: not ours
+        if uncommitted and version != self._journal.prepared:
             for file in files:
                 file.unlink(missing_ok=True)
         if not self._journal.prepared:
@@ -413,7 +425,6 @@ class TableStore(LakeFolder):
         within(self._tables.top, file.parent)
 
     def _clean(self) -> None:
-        shutil.rmtree(self._inner / "staging", ignore_errors=True)
         self._journal.clean()
         for left in (*self._inner.glob("*.tmp"), *self._inner.glob("now.*")):
             left.unlink(missing_ok=True)
@@ -422,9 +433,9 @@ class TableStore(LakeFolder):
             shutil.rmtree(self._inner / "batches", ignore_errors=True)
         if self._rest.is_dir():
             batches = {f"{number:06}" for number in _waiting(self.manifest).values()}
-            batches.add(f"{self.manifest.next:06}")  # is prepared, maybe
-            for folder in self._rest.iterdir():
-                if folder.name not in batches:
+            for folder in self._rest.iterdir():  # of a later batch: prepared, or not ours
+                number = int(folder.name) if folder.name.isdigit() else 0
+                if folder.name not in batches and number <= self.manifest.version:
                     shutil.rmtree(folder, ignore_errors=True)
 
 
