@@ -125,13 +125,13 @@ def test_what_a_run_left_over_goes_away(tmp_path):
     path = tmp_path / "lake"
     commit(path, "one")
     inner = path / "_tailrace"
-    (inner / "staging" / "999999" / "x").mkdir(parents=True)
+    (inner / "staging" / "0" / "x").mkdir(parents=True)
     (inner / "versions" / "000002").mkdir()
     (path / "shop.gone").symlink_to("_tailrace/now/shop.gone")
     (path / "mine").symlink_to("nowhere")
     with Lake(path) as lake:
         assert lake.manifest.version == 1
-        assert not (inner / "staging" / "999999").exists()
+        assert not (inner / "staging" / "0").exists()
         assert not (inner / "versions" / "000002").exists()
         assert not (path / "shop.gone").is_symlink()
         assert (path / "mine").is_symlink()
@@ -151,7 +151,10 @@ def test_only_one_process_writes(lake):
     other = subprocess.Popen([sys.executable, "-c", code, lake], **pipes, text=True)
     try:
         assert other.stdout.readline() == "open\n"
-        with pytest.raises(PipelineError, match=rf"another process \({other.pid}\)"), Lake(lake):
+        with (
+            pytest.raises(PipelineError, match=rf"another process \(.*pid {other.pid}\)"),
+            Lake(lake),
+        ):
             pass
     finally:
         other.kill()

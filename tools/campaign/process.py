@@ -80,12 +80,16 @@ class Process:
         self.running.send_signal(signal.SIGTERM)
         self.finish("after SIGTERM")
 
+    def wait_for_end(self) -> int | None:
+        """Wait until it ends; its status, None if it does not end."""
+        try:
+            return self._process.wait(_PATIENCE) if self._process is not None else None
+        except subprocess.TimeoutExpired:
+            return None
+
     def finish(self, when: str) -> None:
         """Wait until it ends; raises `Wrong` for a status that is not 0."""
-        try:
-            status = self._process.wait(_PATIENCE) if self._process is not None else None
-        except subprocess.TimeoutExpired:
-            status = None
+        status = self.wait_for_end()
         if status != 0:
             raise Wrong(f"the status of {self._name} {when} is {status}: {self.said()[-2000:]}")
 

@@ -107,7 +107,7 @@ def test_killed_at_each_step(tmp_path, name, monkeypatch):
         names = [each.name for each in (lake / "_tailrace" / "journal").iterdir()]
         assert len(names) < 12
         left = {each.name for each in (lake / "_tailrace").iterdir()}
-        assert left <= {"journal", "lock", "staging", "sources"}
+        assert left <= {"journal", "claims", "staging", "sources"}
         log, rows = seen(lake, name)
         assert log == list(range(1, 10 * now + 1))
         assert rows == expected(range(10 * now))

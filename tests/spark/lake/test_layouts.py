@@ -143,7 +143,7 @@ def test_it_is_continued(lake):
     assert after.sources["mariadb"].file == "binlog.000003"
     assert after.points == {}
     assert set(saved(lake)[2]) == {"warehouse.stock", str(ASIDE), str(PLAIN)}
-    left = {each.name for each in (lake / "_tailrace").iterdir()} - {"sources", "lock", "staging"}
+    left = {each.name for each in (lake / "_tailrace").iterdir()} - {"sources", "claims", "staging"}
     assert left == {"journal", *(("now", "versions") if lake.name == "parquet" else ())}
     for state in after.tables.values():
         assert state.history.rows > state.current.rows

@@ -449,7 +449,7 @@ def test_golden_version_1_is_read(bucket):
 
 def test_golden_version_1_is_written(bucket, monkeypatch):
     """The names and bytes of segments are those of version 1."""
-    monkeypatch.setattr("tailrace.storage.objects.segments._FIRST", 1)  # else any number
+    monkeypatch.setattr("tailrace.storage.objects.claims._FIRST", 1)  # else any number
     output = ObjectFolder(ObjectUrl.parse(f"{bucket.url}/logs")).spool.create(NAME, b"\xfebin")
     output.write(b"one")
     output.write(b"two")

@@ -190,7 +190,7 @@ def _linked(folder: Path, kind: str, name: str) -> None:
     else:
         path.unlink(missing_ok=True)
     path.parent.mkdir(parents=True, exist_ok=True)
-    of_file = path.suffix in {".db", ".jsonl", ".tmp"} or path.name == "lock"
+    of_file = path.suffix in {".db", ".jsonl", ".tmp"}
     path.symlink_to(victim / "authorized_keys" if of_file else victim)
     _use(lake, kind)
 
@@ -198,7 +198,7 @@ def _linked(folder: Path, kind: str, name: str) -> None:
 _LINKS: Final = {
     "parquet": (
         *("_tailrace", "_tailrace/now", "_tailrace/versions", "_tailrace/staging"),
-        *("_tailrace/sources", "_tailrace/lock", "{now}", "{now}/warehouse.stock"),
+        *("_tailrace/sources", "_tailrace/claims", "{now}", "{now}/warehouse.stock"),
         *("_tailrace/versions/000003", "_tailrace/journal", "_tailrace/journal/000002.jsonl"),
         *("_tailrace/journal/000003.jsonl", "_tailrace/journal/.000003.jsonl.tmp"),
     ),

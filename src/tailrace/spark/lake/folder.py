@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import shutil
 from abc import abstractmethod
 from contextlib import suppress
@@ -11,6 +9,8 @@ from typing import TYPE_CHECKING, Final, Self
 
 from tailrace.closing import Closing
 from tailrace.errors import PipelineError
+from tailrace.spark.lake.claim import FOLDER as CLAIMS
+from tailrace.spark.lake.claim import Claim
 from tailrace.spark.manifest.document import other_layout
 from tailrace.spark.manifest.journal import FOLDER, Journal
 from tailrace.spark.manifest.manifest import Manifest
@@ -24,10 +24,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 INNER: Final = "_tailrace"
-_INNER: Final = (FOLDER, "versions", "staging", "sources")
+_INNER: Final = (FOLDER, CLAIMS, "versions", "staging", "sources")
 _BEFORE: Final = ("batches", "versions")
 """Where lakes before layout 4 had a manifest for each batch."""
-_LOCK: Final = "lock"
 AGAIN: Final = ".again"
 """After a server's name: the folder into which a run receives its log once more, for itself."""
 
@@ -44,18 +43,19 @@ class LakeFolder(Closing):
         self.path = path
         self._inner = path / INNER
         self._made = made if path.exists() else missing_folders(path)
-        self._lock: int | None = None
-        self._journal = Journal(LocalObjects(self._inner))
+        objects = LocalObjects(self._inner)
+        self._claim = Claim(objects, str(path))
+        self._journal = Journal(objects, check=self.check_owner)
         self.manifest = Manifest()
 
     def __enter__(self) -> Self:
         try:
             self._open()
         except OSError as error:
-            self._unlock()
+            self.close()
             raise failed(self.path, error) from error
         except BaseException:
-            self._unlock()
+            self.close()
             raise
         return self
 
@@ -63,16 +63,18 @@ class LakeFolder(Closing):
         """Remove what this run wrote and did not commit, and let others write.
 
         Of a lake in which nothing was ever committed no folder is left, unless it has a server's
-        logs.
+        logs. Raises `PipelineError` if another process has taken over the lake.
         """
-        if self._lock is None:
+        if not self._claim.generation:
             return
         try:
-            shutil.rmtree(self.staging, ignore_errors=True)
-            if not self.manifest.version:
-                self._remove_empty()
+            for folder in (self.staging, self._linking):
+                shutil.rmtree(folder, ignore_errors=True)
+            self._claim.check()
         finally:
-            self._unlock()
+            self._claim.release()
+        if not self.manifest.version:
+            self._remove_empty()
 
     def _remove_empty(self) -> None:
         """Remove the folders of a lake that has nothing."""
@@ -81,16 +83,21 @@ class LakeFolder(Closing):
             for folder in (*self.sources.glob("*"), *folders):
                 if folder.exists():
                     folder.rmdir()
-            if [path.name for path in self._inner.iterdir()] == [_LOCK]:
-                (self._inner / _LOCK).unlink()
-                self._inner.rmdir()
-                for path in self._made:
-                    path.rmdir() if path.is_dir() else path.unlink()
+            self._inner.rmdir()
+            for path in self._made:
+                path.rmdir() if path.is_dir() else path.unlink()
 
     @property
     def staging(self) -> Path:
         """A folder for what this run writes; what is in it and not committed goes away."""
-        return self._inner / "staging" / str(os.getpid())
+        return self._inner / "staging" / f"{self._claim.generation:010}"
+
+    @property
+    def _linking(self) -> Path:
+        """A folder in which links are made that replace others. Whoever takes the lake over moves
+        it away: then this process has none to replace one with.
+        """
+        return self._inner / f"now.{self._claim.generation:010}"
 
     @property
     def sources(self) -> Path:
@@ -108,27 +115,24 @@ class LakeFolder(Closing):
         within(self.path, self._inner)
         for name in _INNER:
             within(self._inner, self._inner / name)
-        self._take()
-        for left in self.sources.glob(f"*{AGAIN}"):  # by a run that was killed
+        check_layout(self.path, self._inner)
+        self._claim.take()
+        for left in (*self.sources.glob(f"*{AGAIN}"), *self._before("staging/*")):
             shutil.rmtree(left, ignore_errors=True)
-        self._recover()
+        (self._inner / "lock").unlink(missing_ok=True)  # of lakes before there were claims
         self.staging.mkdir(parents=True)
+        self._recover()
+        self._claim.rival = ""
 
-    def _take(self) -> None:
-        """Lock the lake against other writers."""
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
-        self._lock = os.open(self._inner / _LOCK, flags, 0o666)
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            owner = os.pread(self._lock, 20, 0).decode("ascii", "replace").strip()
-            raise PipelineError(
-                f"{self.path} is being written to by another process ({owner}): wait for it to end"
-            ) from None
-        if not os.fstat(self._lock).st_nlink:
-            raise PipelineError(f"{self.path} was removed just now by another process: run again")
-        os.ftruncate(self._lock, 0)
-        os.pwrite(self._lock, f"{os.getpid()}\n".encode(), 0)
+    def _before(self, pattern: str) -> list[Path]:
+        """What processes before this one have left, by the generation at the end of its name."""
+        found = {each: each.name.rpartition(".")[2] for each in self._inner.glob(pattern)}
+        own = self._claim.generation
+        return [each for each, number in found.items() if not number.isdigit() or int(number) < own]
+
+    def check_owner(self) -> None:
+        """Raise `PipelineError` if another process has taken over the lake."""
+        self._claim.check()
 
     @abstractmethod
     def _recover(self) -> None:
@@ -139,10 +143,11 @@ class LakeFolder(Closing):
         """Remove what a run left over that did not come to its end, and what is too old."""
 
     def _clean_after(self) -> None:
-        """As `_clean`, after a commit."""
+        """As `_clean`, after a commit, and empty staging."""
+        self.check_owner()
         try:
+            self.discard()
             self._clean()
-            self.staging.mkdir(parents=True)
         except OSError:  # the commit is done: what is left over is the next run's to remove
             return
 
@@ -151,16 +156,17 @@ class LakeFolder(Closing):
         shutil.rmtree(self.staging, ignore_errors=True)
         self.staging.mkdir(parents=True, exist_ok=True)
 
-    def _unlock(self) -> None:
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+    def _fence(self) -> None:
+        """Let nothing come of the batch that a process before may be about to prepare."""
+        if self._claim.rival and not self._journal.prepared:
+            self._journal.fence()
+            self.manifest = self._journal.manifest
 
     def _read(self) -> None:
         """Read the state of the last batch that is done."""
-        check_layout(self.path, self._inner)
         self._journal.read()
         self.manifest = self._journal.manifest
+        self.check_owner()  # whoever takes over from here on knows the next batch's number, too
 
 
 def read_committed(path: Path) -> Manifest:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
+from uuid import uuid4
 
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table.refs import MAIN_BRANCH
@@ -59,8 +60,8 @@ def commit(table: Table, memory: Memory, step: Step, batch: int) -> str:
     snapshots = Snapshots(table, schema, memory.manifests)
     try:
         adds, gone = step.changes(state.files)
-        come, needless = _deletes(table, memory, step, batch, (state, adds, gone))
-        come = [*(files.entry(folder / name, top + name) for name in sorted(adds)), *come]
+        deletes, needless = _deletes(table, memory, step, batch, (state, adds, gone))
+        come = [*(files.entry(folder / name, top + name) for name in sorted(adds)), *deletes]
         go = {state.files[name].file_path for name in gone} | set(needless)
         if come or go:
             snapshots.add(_operation(adds, come, go), come, go, properties)
@@ -76,6 +77,8 @@ def commit(table: Table, memory: Memory, step: Step, batch: int) -> str:
         _apply(table, memory, snapshots, updates)
     except CommitFailedException:
         snapshots.discard()
+        for each in deletes:
+            local(each.file_path).unlink(missing_ok=True)
         raise
     for merge in step.merges:
         if merge not in merges and merge.target not in state.files:
@@ -137,7 +140,7 @@ def _deletes(
         needless = list(state.applying)
     if not fresh:
         return [], needless
-    name = f"deletes-{batch:06}.parquet"
+    name = f"deletes-{batch:06}-{uuid4().hex[:8]}.parquet"  # no other process writes it
     path = memory.folder / "data" / name
     made = write_deletes(path, top + name, fresh)
     to_disk([path, path.parent])

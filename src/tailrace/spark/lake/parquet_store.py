@@ -66,6 +66,7 @@ class ParquetStore(Closing):
 
         Raises `PipelineError` where the files of all tables are gone.
         """
+        self._lake.check_owner()
         failed: dict[str, Failure] = {}
         for key, state in self.manifest.tables.items():
             if state.set_aside is None:

@@ -9,7 +9,8 @@
         journal/000004.jsonl                          what the version's manifest is (`Journal`)
         staging/                                      what a run has written so far
         sources/                                      logs received from servers (spark.input.spool)
-        lock
+        claims/                                       who writes to the lake (`claim`)
+        now.0123456789/                               where that process makes the next link
 
 A version is built whole next to the one that is seen, and put into the journal; then the link
 ``now`` is replaced, which is one atomic step for all tables. A crash before it leaves the old
@@ -19,7 +20,6 @@ over. docs/design/lake.md says what readers see.
 
 from __future__ import annotations
 
-import os
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -76,8 +76,12 @@ class Lake(LakeFolder):
         return within(version, version / table)
 
     def _recover(self) -> None:
-        self._read()
         (self._inner / "versions").mkdir(exist_ok=True)
+        for left in self._before("now.*"):  # its process cannot replace the link any more
+            left.replace(self.staging / left.name)
+        self._linking.mkdir()
+        self._read()
+        self._fence()
         shown = committed(self._inner)
         if self._journal.prepared:
             coming, _ = self._journal.coming(list)
@@ -96,13 +100,13 @@ class Lake(LakeFolder):
         self._clean()
 
     def _clean(self) -> None:
-        shutil.rmtree(self._inner / "staging", ignore_errors=True)
         self._journal.clean()
         folders = {each.name: each for each in (self._inner / "versions").iterdir()}
         there = (int(name) for name in folders if name.isdigit())
-        kept = sorted(number for number in there if number <= self.manifest.version)
+        known = sorted(number for number in there if number <= self.manifest.next)
+        kept = [number for number in known if number <= self.manifest.version][-_KEPT_VERSIONS:]
         for name, folder in folders.items():
-            if not name.isdigit() or int(name) not in kept[-_KEPT_VERSIONS:]:
+            if not name.isdigit() or int(name) in {*known} - {*kept}:  # others are not ours
                 shutil.rmtree(folder, ignore_errors=True)
         for link in self.path.iterdir():
             if link.is_symlink() and link.readlink().parts[0] == INNER and not link.exists():
@@ -135,7 +139,7 @@ class Lake(LakeFolder):
 
     def _show(self, folder: Path) -> None:
         """Let ``now`` point to a version's folder, in one step."""
-        link = self._inner / f"now.{os.getpid()}"
+        link = self._linking / "now"
         link.unlink(missing_ok=True)
         link.symlink_to(folder.relative_to(self._inner))
         link.replace(self._inner / "now")

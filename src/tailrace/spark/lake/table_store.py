@@ -6,7 +6,7 @@
         journal/000005.jsonl               a batch, prepared: what it does and what is known then
         journal/000005.done.jsonl          all tables have it
         making.json                        files that were moved into tables for a batch to be
-        staging/  sources/  lock           as in every lake
+        staging/  sources/  claims/        as in every lake
 
 Files go into the tables' folders first, where no one sees them. Then the batch is *prepared*: all
 that it does is put into the journal. From there it will be done, by this process or by the next
@@ -78,6 +78,7 @@ class TableStore(LakeFolder):
             (self._inner / "versions").rmdir()
         self._read()
         check_format(self.label, self.manifest, self._format)
+        self._fence()
         self._undo()
         if self._journal.prepared:
             manifest, steps = self._journal.coming(steps_of)
@@ -100,6 +101,7 @@ class TableStore(LakeFolder):
         The tables of which that cannot be, by key. Raises `PipelineError` where it can be of none,
         LakeChanged where others do not stop.
         """
+        self.check_owner()
         failed: dict[str, Exception] = {}
         self._retried, self._keys = frozenset(retried), keys
         for left in reversed(range(_TRIES)):
@@ -382,7 +384,16 @@ class TableStore(LakeFolder):
             return steps_of(list(state.rest))
 
     def _withdraw(self) -> None:
-        """Roll back a batch that no table has."""
+        """Roll back a batch that no table has.
+
+        Raises `PipelineError` if the process that prepared it may still bring it to a table.
+        """
+        if self._claim.rival:
+            raise PipelineError(
+                f"{self.label}: others have written to a table of batch {self._journal.prepared}, "
+                f"which another process may still commit ({self._claim.rival}): end that process, "
+                "and run again"
+            )
         self._journal.withdraw()
         self.manifest = self._journal.manifest
         self._undo()
@@ -396,7 +407,8 @@ class TableStore(LakeFolder):
             version, files = int(content["version"]), [Path(each) for each in content["files"]]
             for file in files:
                 self._check_made(file, version)
-        if version > self.manifest.version and version != self._journal.prepared:
+        uncommitted = self.manifest.version < version <= self.manifest.next  # later: not ours
+        if uncommitted and version != self._journal.prepared:
             for file in files:
                 file.unlink(missing_ok=True)
         if not self._journal.prepared:
@@ -409,7 +421,6 @@ class TableStore(LakeFolder):
         within(self._tables.top, file.parent)
 
     def _clean(self) -> None:
-        shutil.rmtree(self._inner / "staging", ignore_errors=True)
         self._journal.clean()
         for left in self._inner.glob("*.tmp"):
             left.unlink(missing_ok=True)

@@ -128,8 +128,11 @@ def write(vectors: Mapping[str, Rows], folder: Path, name: str) -> dict[str, Des
         parts.append(struct.pack(">I", zlib.crc32(content)))
         at += len(content) + 8
     path = folder / file_name(number)
-    path.write_bytes(b"".join(parts))
-    to_disk([path, folder])
+    draft = path.with_suffix(f".{uuid.uuid4().hex}.tmp")
+    draft.write_bytes(b"".join(parts))
+    to_disk([draft])
+    draft.replace(path)  # by the same, if another process has committed it
+    to_disk([folder])
     return found
 
 

@@ -10,6 +10,9 @@ The lake's state is that of the last batch which is done; a batch that has no ou
 finished, or withdrawn. No two batches have one number. A checkpoint is written once the documents
 since the last one have more bytes than it, or are very many; what is older than the checkpoint
 before the last goes. So a reader may find that a document is gone: then it lists the journal again.
+
+Whoever takes the lake over from a process that may still run writes the outcome of the batch that
+this one may have prepared: the one that is, or the next one, which is withdrawn before it is there.
 """
 
 from __future__ import annotations
@@ -119,9 +122,15 @@ class Journal:
     has no outcome yet; 0 without one.
     """
 
-    def __init__(self, objects: Objects, folder: str = FOLDER) -> None:
+    def __init__(
+        self, objects: Objects, folder: str = FOLDER, *, check: Callable[[], None] = lambda: None
+    ) -> None:
+        """``check`` raises if another process writes to the lake now: it is called after a document
+        was written, and before anything is done that follows from it.
+        """
         self._objects = objects
         self._folder = folder
+        self._check_owner = check
         self._names: _Names = {}
         self._drafts: list[str] = []
         self._state = _State(0, {}, {})
@@ -220,6 +229,11 @@ class Journal:
 
     # --- writing ---------------------------------------------------------------------------------
 
+    def fence(self) -> None:
+        """Withdraw the next batch, which another process may be about to prepare."""
+        self.prepared = self.manifest.next
+        self.withdraw()
+
     def prepare(self, manifest: Manifest, steps: list[dict[str, Any]]) -> None:
         """Write the next batch: whoever opens the lake finishes it from here on."""
         number = manifest.version
@@ -301,9 +315,11 @@ class Journal:
             with _lake_errors():
                 found, _ = self._objects.read(key, 0, len(content) + 1)
             if found != content:  # else an answer was lost
+                self._check_owner()
                 raise PipelineError(
                     f"{self._objects.path(key)}: another process writes to the lake"
                 ) from None
+        self._check_owner()
         self._names[number, kind] = len(content)
 
 

@@ -6,6 +6,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from secrets import token_hex
 from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import StorageError
@@ -44,9 +45,9 @@ def put_new_file(path: Path, pieces: Iterable[str]) -> None:
     """Create a file in one step: whole, on disk, and its name too.
 
     Raises FileExistsError where there is one of that name, and OSError. The draft gets the name by
-    a hard link, which unlike a rename replaces no file.
+    a hard link, which unlike a rename replaces no file. No other process has a draft of its name.
     """
-    draft = path.with_name(f".{path.name}.tmp")
+    draft = path.with_name(f".{path.name[:200]}.{token_hex(8)}.tmp")
     write_new_file(draft, pieces)
     try:
         path.hardlink_to(draft)

@@ -18,9 +18,11 @@ from tailrace.errors import StorageError
 from tailrace.events.format_description import file_flags, with_in_use
 from tailrace.log_name import LogName, file_number, plain_name
 from tailrace.storage.index import INDEX_SUFFIX
+from tailrace.storage.objects import claims
 from tailrace.storage.objects.bucket import PART, NoSuchObject, ObjectExists, bucket_of
 from tailrace.storage.objects.output import OPEN, SegmentOutput, Worker
 from tailrace.storage.objects.segments import (
+    SUFFIX,
     Chain,
     Segment,
     begin,
@@ -30,10 +32,7 @@ from tailrace.storage.objects.segments import (
     growing,
     is_sealed,
     listed,
-    owner_key,
-    owns,
     read_file,
-    release,
     remove_file,
     remove_segments,
     seal,
@@ -108,7 +107,7 @@ class GrowingFiles:
             with suppress(ObjectExists):  # the answer to this request was lost
                 self._bucket.put(segment_key(key, 0, generation), head, new=True)
         begin(self._bucket, key, 0, generation, 0)
-        if not owns(self._bucket, key, generation, token):
+        if not claims.owns(self._bucket, key + SUFFIX, generation, token):
             raise Contested(f"{self.path(name)}: another writer has created it")
         first = (Segment(0, len(head), generation),) if head else ()
         return self._opened(name, Chain(first, generation), token)
@@ -120,11 +119,11 @@ class GrowingFiles:
         if self.url.root in _CONDITIONAL:
             return
         try:
-            self._bucket.put(owner_key(key, generation), token, new=True)
+            self._bucket.put(claims.owner_key(key + SUFFIX, generation), token, new=True)
         except ObjectExists:
             _CONDITIONAL.add(self.url.root)
             return
-        release(self._bucket, key, [generation])
+        claims.release(self._bucket, key + SUFFIX, [generation])
         raise StorageError(
             f"{self.url.root}: this store replaces an object that was to be created: it does not"
             " support conditional writes (If-None-Match), without which no log can be written into"

@@ -18,14 +18,14 @@ from threading import Lock, RLock, Timer
 from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import StorageError
+from tailrace.storage.objects import claims
 from tailrace.storage.objects.bucket import PART, ObjectExists
 from tailrace.storage.objects.segments import (
+    SUFFIX,
     Chain,
     Segment,
     begin,
-    owns,
     read_file,
-    release,
     segment_key,
     take,
 )
@@ -202,14 +202,16 @@ class SegmentOutput:
         begin(self._bucket, self._key, start, self._taken, self._generation)
         with self._lock:
             before, self._generation = self._generation, self._taken
-        release(self._bucket, self._key, range(before, self._taken))
+        claims.release(self._bucket, self._key + SUFFIX, range(before, self._taken))
 
     def is_owned(self) -> bool:
         """Whether no other writer has taken it over."""
-        return not self._lost and owns(self._bucket, self._key, self._generation, self._token)
+        return not self._lost and claims.owns(
+            self._bucket, self._key + SUFFIX, self._generation, self._token
+        )
 
     def _check_owner(self) -> None:
-        if not owns(self._bucket, self._key, self._generation, self._token):
+        if not claims.owns(self._bucket, self._key + SUFFIX, self._generation, self._token):
             self._lose()
 
     def _lose(self) -> None:

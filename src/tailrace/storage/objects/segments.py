@@ -22,15 +22,13 @@ from bisect import bisect_right
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from secrets import randbelow
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tailrace.errors import StorageError
+from tailrace.storage.objects import claims
 from tailrace.storage.objects.bucket import NoSuchObject, ObjectExists
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from tailrace.storage.objects.bucket import Bucket
 
 VERSION: Final = 1
@@ -46,8 +44,6 @@ _TRIES: Final = 20
 """Looks at a file that changes: each time, segments were merged or the file completed meanwhile."""
 _PAUSE: Final = 0.05
 """Seconds."""
-_FIRST: Final = 1 << 32
-"""The highest number of a file's first generation."""
 _AT_ONCE: Final = 8
 """Requests to read segments."""
 
@@ -55,11 +51,6 @@ _AT_ONCE: Final = 8
 def segment_key(key: str, start: int, generation: int) -> str:
     """The key of the segment of a file (its own ``key``) that begins at an offset."""
     return f"{key}{SUFFIX}/{start:020}-{generation:010}"
-
-
-def owner_key(key: str, generation: int) -> str:
-    """The key of the token of the writer that took a generation."""
-    return f"{key}{SUFFIX}/owner-{generation:010}"
 
 
 class Segment(NamedTuple):
@@ -182,33 +173,14 @@ def listed(bucket: Bucket, key: str) -> Listed:
 # --- who writes the file -------------------------------------------------------------------------
 
 
-def owns(bucket: Bucket, key: str, generation: int, token: bytes) -> bool:
-    """Whether a writer's generation is still its own, and nobody has taken a later one. One
-    request. What was stored before this answer is seen by whoever takes over later.
-    """
-    try:
-        return bytes(bucket.read(owner_key(key, generation), 0, len(token) + 1)[0]) == token
-    except NoSuchObject:
-        return False
-
-
 def take(bucket: Bucket, key: str, generation: int, token: bytes) -> Listed | None:
     """Take a generation: the listing afterwards, None if the generation, or a later one, is another
     writer's.
     """
-    try:
-        bucket.put(owner_key(key, generation), token, new=True)
-    except ObjectExists:  # also if the answer to this request was lost
-        if not owns(bucket, key, generation, token):
-            return None
+    if not claims.take(bucket, key + SUFFIX, generation, token):
+        return None
     found = listed(bucket, key)
     return found if max(found.owners, default=0) == generation else None
-
-
-def release(bucket: Bucket, key: str, generations: Iterable[int]) -> None:
-    """End the ownership of generations."""
-    if keys := [owner_key(key, each) for each in generations]:
-        bucket.remove(*keys)
 
 
 def claim(bucket: Bucket, key: str, token: bytes, *, new: bool = False) -> int:
@@ -223,16 +195,15 @@ def claim(bucket: Bucket, key: str, token: bytes, *, new: bool = False) -> int:
         found = listed(bucket, key)
         if new and found.is_file:
             raise _exists(bucket, key)
-        # random, as a file of this name may be removed whose writer has not been told of it
-        generation = found.latest + 1 if found.names else randbelow(_FIRST) + 1
+        generation = claims.next_generation(found.latest)
         taken = take(bucket, key, generation, token)
         if taken is None:
             continue
         others = taken.owners - {generation}
         if new and others and taken.begins:  # created meanwhile
-            release(bucket, key, [generation])
+            claims.release(bucket, key + SUFFIX, [generation])
             raise _exists(bucket, key)
-        release(bucket, key, others)
+        claims.release(bucket, key + SUFFIX, others)
         return generation
     raise StorageError(f"{bucket.path(key)}: other writers take it over again and again")
 
@@ -261,7 +232,7 @@ def seal(bucket: Bucket, key: str, token: bytes) -> Chain | None:
     begin(bucket, key, chain.end, generation, chain.generation)
     with suppress(ObjectExists):
         bucket.put(f"{key}{SUFFIX}/complete-{generation:010}", b"", new=True)
-    if not owns(bucket, key, generation, token):
+    if not claims.owns(bucket, key + SUFFIX, generation, token):
         raise StorageError(
             f"{bucket.path(key)}: another writer has taken it over, and completes it"
         )
@@ -355,7 +326,7 @@ def file_size(bucket: Bucket, key: str) -> int | None:
 def remove_file(bucket: Bucket, key: str) -> None:
     """Remove a file, if it exists: first its owner, without which there is none."""
     found = listed(bucket, key)
-    release(bucket, key, found.owners)
+    claims.release(bucket, key + SUFFIX, found.owners)
     remove_segments(bucket, key, found)
     bucket.remove(key)
 
