@@ -13,7 +13,7 @@ import threading
 import uuid
 import zlib
 from contextlib import contextmanager
-from functools import lru_cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import pyarrow as pa
@@ -33,6 +33,10 @@ _JOB: Final = pa.schema([("task", pa.int32()), ("argument", pa.binary())])
 _OUTCOME: Final = pa.schema([("task", pa.int32()), ("failed", pa.bool_()), ("value", pa.binary())])
 _PERIOD: Final = 0.2
 _GROUP: Final = "spark.jobGroup.id"
+_PLANNED: Final = "spark.sql.execution.arrow.localRelationThreshold"
+"""Spark puts an Arrow table of up to so many bytes into the plan, and divides it by its cores. Of a
+larger one, each chunk is a partition."""
+_creating: Final = threading.Lock()
 _tidy: Final = Tidy()
 """Of each of Spark's workers, which run many jobs."""
 
@@ -89,19 +93,15 @@ def _partitions(spark: SparkSession, arguments: Sequence[object]) -> DataFrame:
         for number, each in enumerate(arguments)
     ]
     table = pa.Table.from_batches(rows)
-    if hasattr(spark, "newSession"):
-        return _session_for_jobs(spark).createDataFrame(table)
-    return spark.createDataFrame(table).repartitionById(len(rows), "task")  # Spark Connect
-
-
-@lru_cache(maxsize=4)
-def _session_for_jobs(spark: SparkSession) -> SparkSession:
-    """A session of the same Spark that makes each chunk of an Arrow table a partition, and keeps
-    the table out of the plan, however small it is. To divide rows otherwise takes a shuffle.
-    """
-    own = spark.newSession()
-    own.conf.set("spark.sql.execution.arrow.localRelationThreshold", "0")
-    return own
+    if not hasattr(spark, "sparkContext"):  # Spark Connect
+        return spark.createDataFrame(table).repartitionById(len(rows), "task")
+    with _creating:
+        before = str(spark.conf.get(_PLANNED))
+        spark.conf.set(_PLANNED, "0")
+        try:
+            return spark.createDataFrame(table)
+        finally:
+            spark.conf.set(_PLANNED, before)
 
 
 def _work(job: Callable[[Any], Any], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
