@@ -12,7 +12,7 @@ import pickle
 import threading
 import uuid
 import zlib
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
@@ -31,6 +31,7 @@ Result = TypeVar("Result")
 
 _JOB: Final = pa.schema([("task", pa.int32()), ("argument", pa.binary())])
 _OUTCOME: Final = pa.schema([("task", pa.int32()), ("failed", pa.bool_()), ("value", pa.binary())])
+_COLUMNS: Final = "task int, failed boolean, value binary"
 _PERIOD: Final = 0.2
 _GROUP: Final = "spark.jobGroup.id"
 _PLANNED: Final = "spark.sql.execution.arrow.localRelationThreshold"
@@ -70,14 +71,14 @@ def run(
 
     if not arguments:
         return []
-    outcomes = _partitions(spark, arguments).mapInArrow(
-        partial(_work, job), "task int, failed boolean, value binary"
-    )
-    with _watching(spark, progress):
-        try:
-            rows = sorted(outcomes.collect(), key=lambda row: row["task"])
-        except (PySparkException, Py4JError) as error:
-            raise _failure(error) from error
+    work = partial(_work, job)
+    try:
+        outcomes = _partitions(spark, arguments).mapInArrow(work, _COLUMNS)
+        with _watching(spark, progress):
+            rows = outcomes.collect()
+    except (PySparkException, Py4JError) as error:
+        raise _failure(error) from error
+    rows.sort(key=lambda row: row["task"])
     for row in rows:
         if row["failed"]:
             raise pickle.loads(row["value"])  # noqa: S301 - made by our own tasks
@@ -141,9 +142,10 @@ def _watching(spark: SparkSession, progress: Callable[[int], None] | None) -> It
 
     def watch() -> None:
         while not over.wait(_PERIOD):
-            jobs = map(tracker.getJobInfo, tracker.getJobIdsForGroup(group))
-            stages = [tracker.getStageInfo(one) for job in jobs if job for one in job.stageIds]
-            progress(sum(stage.numCompletedTasks for stage in stages if stage))
+            with suppress(Exception):  # of a Spark that ends: `run` raises it
+                jobs = map(tracker.getJobInfo, tracker.getJobIdsForGroup(group))
+                stages = [tracker.getStageInfo(one) for job in jobs if job for one in job.stageIds]
+                progress(sum(stage.numCompletedTasks for stage in stages if stage))
 
     thread = threading.Thread(target=watch, daemon=True)
     context.setLocalProperty(_GROUP, group)

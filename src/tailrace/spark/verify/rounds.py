@@ -228,7 +228,7 @@ class Rounds:
         ]
 
     def _file(self) -> Path:
-        """A new name for a file or folder that tasks write."""
+        """A new name for a file that tasks write."""
         return self._folder / str(next(self._files))
 
     def _run_server(self, jobs: list[SideJob]) -> list[SideResult]:
