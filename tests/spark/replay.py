@@ -30,18 +30,8 @@ SHOP_TABLES = {
 """What SELECT said of the shop's tables when the logs were recorded, of both servers."""
 
 
-class Silent:
-    """A report that nobody reads."""
-
-    def done(self, amount):
-        pass
-
-    def final(self, amount):
-        pass
-
-
 def run(job, arguments):
-    return [job(argument, Silent()) for argument in arguments]
+    return [job(argument) for argument in arguments]
 
 
 def change_files(splits, folder, statements="error"):

@@ -16,7 +16,6 @@ from tailrace.snapshot.columns import ServerColumn, columns_of
 from tailrace.snapshot.connection import reading
 from tailrace.snapshot.key_ranges import KeyRange
 from tailrace.spark import mirror
-from tailrace.spark.tasks import Report
 from tailrace.spark.verify import verify
 from tailrace.spark.verify.digests import SideJob, SideResult, read_side
 from tailrace.spark.verify.report import TableVerdict, VerifyReport
@@ -506,7 +505,7 @@ def test_a_table_whose_rows_are_larger_than_memory(module, name, told, tmp_path,
     table = ServerTable("d", "t", (column,), (pa.string(),), ("id",))
     with FakeServer({"START": begun, "SELECT `id`": short}) as server:
         job = SideJob(table, Source.parse(server.url()), KeyRange(0), out=tmp_path / "out")
-        result = read_side(job, Report(tmp_path / "done"))
+        result = read_side(job)
     assert result.unread
     assert result.refused.endswith(told)
 

@@ -67,7 +67,6 @@ if TYPE_CHECKING:
     from tailrace.spark.parquet.deleted import DeletedRows
     from tailrace.spark.report import MirrorReport, SkippedStatements
     from tailrace.spark.splits import Written
-    from tailrace.spark.tasks import Report
     from tailrace.spark.unnamed import Answer
     from tailrace.spark.wanted import WantedTables
     from tailrace.spark.workers import Workers
@@ -167,7 +166,6 @@ class Batches:
         self._tell = tell
         beside = options.update_mode == "merge-on-read"
         self._patches = (patches or patching.DEFAULT_PATCHES) if beside else None
-        self._jobs = 0
         self._asked = wanted
         self._complete = complete
         self._applies = options.cascades == "apply"
@@ -703,16 +701,15 @@ class Batches:
             for source, each in taken.items()
             for split in each.splits
         ]
-        total = sum(job.split.end - job.split.start for job in jobs)
+        sizes = [job.split.end - job.split.start for job in jobs]
+        total = sum(sizes)
         self._tell("read", 0, total)
         results = self._workers.run(
             write_tables,
             jobs,
-            self._store.staging / "read",
-            lambda done: self._tell("read", min(done, total), total),
             total,
+            lambda finished: self._tell("read", sum(sizes[:finished]), total),
         )
-        self._tell("read", total, total)
         if asked is not None:
             every = [*taken.values(), *self._every.values()]
             asked.read(_tables_of(every).union(*(each.met for each in results)))
@@ -780,8 +777,7 @@ class Batches:
         if not more:
             return parts, missing
         total = sum(job.split.end - job.split.start for job in more)
-        staging = self._store.staging / "read-bare"
-        bare = self._workers.run(write_tables, more, staging, lambda _done: None, total)
+        bare = self._workers.run(write_tables, more, total)
         parts += [(job.split.source, each) for job, each in zip(more, bare, strict=True)]
         return parts, missing
 
@@ -987,16 +983,14 @@ class Batches:
         return key.removeprefix(f"{source}/") if self._options.shards else key
 
     def _in_tasks(
-        self, job: Callable[[Argument, Report], Result], arguments: Sequence[Argument]
+        self, job: Callable[[Argument], Result], arguments: Sequence[Argument]
     ) -> list[Result]:
-        self._jobs += 1
         total = len(arguments)
         return self._workers.run(
             job,
             arguments,
-            self._store.staging / f"job-{self._jobs}",
-            lambda done: self._tell("current", done, total),
             _bytes_read(arguments),
+            lambda finished: self._tell("current", finished, total),
         )
 
 

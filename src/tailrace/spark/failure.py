@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tailrace.spark.tasks import Report
-
 _OF_ALL: Final = (
     *(MemoryError, ImportError, OutOfMemory, ConnectionLost, ServerError, ProtocolError),
     *(KeyMissing, LakeChanged, UsageError, StatementChange),
@@ -99,12 +97,10 @@ def failure(error: Exception) -> Failure:
     return Failure(f"{type(error).__name__}: {text}" if text else type(error).__name__)
 
 
-def attempt(
-    job: Callable[[Argument, Report], Result], argument: Argument, report: Report
-) -> Result | Failure:
+def attempt(job: Callable[[Argument], Result], argument: Argument) -> Result | Failure:
     """Do a job of one table: its result, or the table's failure. Raises what is not the table's."""
     try:
-        return job(argument, report)
+        return job(argument)
     except Exception as error:  # noqa: BLE001 - `failure` raises what is not one table's
         return failure(error)
 

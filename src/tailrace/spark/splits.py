@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from tailrace.columns import Split
     from tailrace.columns.read.walk import Array
     from tailrace.spark.changelog import ChangeFile, Named, Unnamed
-    from tailrace.spark.tasks import Report
     from tailrace.table_filter import TableFilter
 
 
@@ -70,7 +69,7 @@ class Written(NamedTuple):
     """A file of the updates and deletes that do nothing to other rows (`read_split`), if any."""
 
 
-def write_tables(job: SplitJob, report: Report) -> Written:
+def write_tables(job: SplitJob) -> Written:
     """As `write_split`, but for tables whose rows cannot be had: there is no file of these.
 
     Their split is read again without them. Raises what is not one table's failure.
@@ -78,7 +77,7 @@ def write_tables(job: SplitJob, report: Report) -> Written:
     failed: dict[TableName, Failure] = {}
     while True:
         try:
-            written = write_split(replace(job, skip=job.skip | set(failed)), report)
+            written = write_split(replace(job, skip=job.skip | set(failed)))
         except Exception as error:
             table = table_of(error)
             if table is None or table in failed:
@@ -88,8 +87,8 @@ def write_tables(job: SplitJob, report: Report) -> Written:
             return written._replace(failed=tuple(failed.items()))
 
 
-def write_split(job: SplitJob, report: Report) -> Written:
-    """Decode a split and write a file for each of its tables; reports bytes of the log.
+def write_split(job: SplitJob) -> Written:
+    """Decode a split and write a file for each of its tables.
 
     A task that is run twice writes twice, each time into a folder of its own: what counts are the
     files of the result that Spark brings back. Raises what `read_split` raises, and `PipelineError`
@@ -119,8 +118,6 @@ def write_split(job: SplitJob, report: Report) -> Written:
     try:
         for batch in batches:
             files.add(batch, time.perf_counter() - start)
-            reached = batch.column("_pos")[batch.num_rows - 1].as_py()
-            report.done(min(reached, split.end) - split.start)
             start = time.perf_counter()
         written = files.finish()
         path = folder / "quiet.npy" if quiet else None
@@ -129,7 +126,6 @@ def write_split(job: SplitJob, report: Report) -> Written:
     except Exception:
         shutil.rmtree(folder, ignore_errors=True)  # it may be read again, without a table
         raise
-    report.final(split.end - split.start)
     return Written(
         written,
         frozenset(job.tables.met or ()),

@@ -1,27 +1,19 @@
-"""Running a list of jobs on Spark, a partition each, and bringing errors of ours back whole.
+"""Running a list of jobs on Spark, each as a task of its own; arguments and results are rows.
 
-``spark.range`` with as many partitions as numbers gives each task one number, without a shuffle,
-and `mapInArrow` runs under Spark Connect too. What a task is to do it reads from a file, so a plan
-of thousands of jobs costs a task no more than its own; the folder must be one that tasks and driver
-share, as the lake is. Tasks say there how far they are, and leave an error of ours there, since
-Spark itself would only hand back its text.
-
-Jobs and errors are pickled, and others may be able to write to the folder: tasks may run as another
-user than the driver. So each of these files begins with a keyed digest (`Sealed`). The key is made
-for one run and goes to the tasks with the plan, which Spark carries.
+A row has a job's number and its pickled argument, compressed: splits of a log have much in common.
+It is a partition by itself, so a task receives its own job alone, however many there are.
+`mapInArrow` runs the job, and its result comes back as a row. A `TailraceError` of a job comes back
+in the same way: Spark would run the job again, and then return the error's text alone.
 """
 
 from __future__ import annotations
 
-import contextlib
-import functools
-import hashlib
-import hmac
-import os
 import pickle
-import secrets
 import threading
-import time
+import uuid
+import zlib
+from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import pyarrow as pa
@@ -31,184 +23,136 @@ from tailrace.spark.memory import Tidy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
 
-_RESULT: Final = pa.schema([("task", pa.int64()), ("result", pa.binary())])
+_JOB: Final = pa.schema([("task", pa.int32()), ("argument", pa.binary())])
+_OUTCOME: Final = pa.schema([("task", pa.int32()), ("failed", pa.bool_()), ("value", pa.binary())])
+_COLUMNS: Final = "task int, failed boolean, value binary"
 _PERIOD: Final = 0.2
+_GROUP: Final = "spark.jobGroup.id"
+_PLANNED: Final = "spark.sql.execution.arrow.localRelationThreshold"
+"""Spark puts an Arrow table of up to so many bytes into the plan, and divides it by its cores. Of a
+larger one, each chunk is a partition."""
+_creating: Final = threading.Lock()
 _tidy: Final = Tidy()
-"""Of each of Spark's workers, which are there for many jobs."""
-_KEY: Final = 32
-_DIGITS: Final = 20
-"""Of a number that says how much is done, at most."""
-
-
-class Sealed:
-    """Pickles in files of a folder that only who has the key of a run can have written.
-
-    A file is the HMAC-SHA256 of its name and content, and then the content.
-    """
-
-    def __init__(self, folder: Path, key: bytes) -> None:
-        self.folder = folder
-        self._key = key
-
-    def put(self, name: str, value: object) -> None:
-        """Write a file in one step. Raises OSError."""
-        content = pickle.dumps(value)
-        part = self.folder / f"{name}.{secrets.token_hex(8)}.part"
-        with part.open("xb") as file:
-            file.write(self._digest(name, content) + content)
-        part.replace(self.folder / name)
-
-    def get(self, name: str) -> Any:
-        """What a file has; raises OSError, and `PipelineError` where somebody else wrote it."""
-        path = self.folder / name
-        found = path.read_bytes()
-        size = hashlib.sha256().digest_size
-        digest, content = found[:size], found[size:]
-        if not hmac.compare_digest(digest, self._digest(name, content)):
-            raise PipelineError(
-                f"{path} was not written by this run: see who else may write to its folder"
-            )
-        return pickle.loads(content)  # noqa: S301 - of this very run
-
-    def _digest(self, name: str, content: bytes) -> bytes:
-        return hmac.digest(self._key, name.encode() + b"\0" + content, "sha256")
-
-
-class Report:
-    """How far a job is, told to the driver by a small file; a task calls `done` as it goes."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._next = 0.0
-
-    def done(self, amount: int) -> None:
-        """Say how much of the job is done by now; rarely more than five times a second."""
-        now = time.monotonic()
-        if now >= self._next:
-            self._next = now + _PERIOD
-            self.final(amount)
-
-    def final(self, amount: int) -> None:
-        """As `done`, at once."""
-        with contextlib.suppress(OSError):
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-            with open(os.open(self._path, flags, 0o666), "w") as file:  # noqa: PTH123
-                file.write(str(amount))
+"""Of each of Spark's workers, which run many jobs."""
 
 
 class Runner(Protocol):
     """Runs a job for each of some arguments, in tasks or right here; the results in their order."""
 
     def __call__(
-        self, job: Callable[[Argument, Report], Result], arguments: Sequence[Argument]
+        self, job: Callable[[Argument], Result], arguments: Sequence[Argument]
     ) -> list[Result]: ...
 
 
 def run(
     spark: SparkSession,
-    job: Callable[[Argument, Report], Result],
+    job: Callable[[Argument], Result],
     arguments: Sequence[Argument],
-    folder: Path,
     progress: Callable[[int], None] | None = None,
 ) -> list[Result]:
-    """Run ``job(argument, report)`` for each argument as a Spark task; the results in their order.
+    """Run ``job(argument)`` for each argument as a Spark task; the results in their order.
 
-    ``job`` is a function of a module, arguments and results pickle. ``folder`` is made, and may be
-    removed afterwards. ``progress`` is called from another thread with the sum of what the jobs
-    reported. Raises a job's own `TailraceError`, or `PipelineError` where Spark itself fails.
+    ``job`` is a function of a module, arguments and results pickle. ``progress`` is called with the
+    number of finished jobs: at the end, and from another thread while they run, but not under Spark
+    Connect or in a job group of the caller's.
+
+    Raises the `TailraceError` of the first job that failed, or `PipelineError` if Spark fails.
     """
     from py4j.protocol import (  # type: ignore[import-untyped] # noqa: PLC0415 - with Spark only
         Py4JError,
     )
     from pyspark.errors import PySparkException  # noqa: PLC0415 - as above
 
-    sealed = Sealed(folder, secrets.token_bytes(_KEY))
-    try:
-        folder.mkdir(parents=True)
-        for number, argument in enumerate(arguments):
-            sealed.put(f"{number}.job", argument)
-    except OSError as error:
-        raise PipelineError(f"cannot write {folder}: {error.strerror}") from error
-    count = len(arguments)
-    if not count:
+    if not arguments:
         return []
-    numbers = spark.range(0, count, 1, count)
-    work = functools.partial(_work, job, sealed)
-    results = numbers.mapInArrow(work, "task long, result binary")
-    with _watching(folder, progress):
+    work = partial(_work, job)
+    try:
+        outcomes = _partitions(spark, arguments).mapInArrow(work, _COLUMNS)
+        with _watching(spark, progress):
+            rows = outcomes.collect()
+    except (PySparkException, Py4JError) as error:
+        raise _failure(error) from error
+    rows.sort(key=lambda row: row["task"])
+    for row in rows:
+        if row["failed"]:
+            raise pickle.loads(row["value"])  # noqa: S301 - made by our own tasks
+    if progress is not None:
+        progress(len(rows))
+    return [pickle.loads(row["value"]) for row in rows]  # noqa: S301 - as above
+
+
+def _partitions(spark: SparkSession, arguments: Sequence[object]) -> DataFrame:
+    """A row for each argument, each a partition of its own."""
+    rows = [
+        pa.record_batch([[number], [zlib.compress(pickle.dumps(each), 1)]], schema=_JOB)
+        for number, each in enumerate(arguments)
+    ]
+    table = pa.Table.from_batches(rows)
+    if not hasattr(spark, "sparkContext"):  # Spark Connect
+        return spark.createDataFrame(table).repartitionById(len(rows), "task")
+    with _creating:
+        before = str(spark.conf.get(_PLANNED))
+        spark.conf.set(_PLANNED, "0")
         try:
-            rows = results.collect()
-        except (PySparkException, Py4JError) as error:
-            raise cause_of(sealed, error) from error
-    by_task = {row["task"]: pickle.loads(row["result"]) for row in rows}  # noqa: S301 - made by our own tasks
-    return [by_task[number] for number in range(count)]
+            return spark.createDataFrame(table)
+        finally:
+            spark.conf.set(_PLANNED, before)
 
 
-def _work(
-    job: Callable[[Any, Report], Any], sealed: Sealed, batches: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """Run in a Spark task: the jobs of the numbers that the task is given."""
+def _work(job: Callable[[Any], Any], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Run in a Spark task: the jobs of the rows that the task receives."""
     for batch in batches:
-        for number in batch.column(0).to_pylist():
+        for row in batch.to_pylist():
+            failed = False
             try:
-                argument = sealed.get(f"{number}.job")
-                result = job(argument, Report(sealed.folder / f"{number}.done"))
+                value = job(pickle.loads(zlib.decompress(row["argument"])))  # noqa: S301 - of this very run
             except TailraceError as error:
-                with contextlib.suppress(OSError):  # then Spark's own text has to do
-                    sealed.put(f"{number}.error", error)
-                raise
+                value, failed = error, True
             _tidy()
-            values = [pa.array([number]), pa.array([pickle.dumps(result)])]
-            yield pa.RecordBatch.from_arrays(values, schema=_RESULT)
+            yield pa.record_batch([[row["task"]], [failed], [pickle.dumps(value)]], schema=_OUTCOME)
 
 
-def cause_of(sealed: Sealed, error: Exception) -> TailraceError:
-    """Our own error that made Spark fail; that of the first job, if several failed."""
-    numbers = [each.stem for each in sealed.folder.glob("*.error")]
-    for number in sorted((each for each in numbers if each.isdecimal()), key=int):
-        with contextlib.suppress(OSError):
-            cause = sealed.get(f"{number}.error")
-            if isinstance(cause, TailraceError):
-                return cause
+def _failure(error: Exception) -> PipelineError:
+    """What Spark reports of a task that died, on one line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     python = [line for line in lines if "Error: " in line or line.startswith("MemoryError")]
-    text = (python or lines or [type(error).__name__])[-1 if python else 0]
+    java = [line.rpartition("Exception: ")[2] for line in lines if "Exception: " in line]
+    text = [*python[-1:], *java, *lines, type(error).__name__][0]
     return PipelineError(f"a Spark task failed: {text}")
 
 
-@contextlib.contextmanager
-def _watching(folder: Path, progress: Callable[[int], None] | None) -> Iterator[None]:
-    if progress is None:
+@contextmanager
+def _watching(spark: SparkSession, progress: Callable[[int], None] | None) -> Iterator[None]:
+    """Call ``progress`` with the finished tasks of the Spark job that this thread runs meanwhile.
+
+    Spark finds them by a job group. A caller who has set one may cancel it: there it stays.
+    """
+    context = getattr(spark, "sparkContext", None)  # Spark Connect has none
+    if progress is None or context is None or context.getLocalProperty(_GROUP) is not None:
         yield
         return
+    tracker, group = context.statusTracker(), uuid.uuid4().hex
     over = threading.Event()
 
     def watch() -> None:
-        highest = 0  # a file that is just being written reads as empty
         while not over.wait(_PERIOD):
-            highest = max(highest, _amount(folder))
-            progress(highest)
+            with suppress(Exception):  # of a Spark that ends: `run` raises it
+                jobs = map(tracker.getJobInfo, tracker.getJobIdsForGroup(group))
+                stages = [tracker.getStageInfo(one) for job in jobs if job for one in job.stageIds]
+                progress(sum(stage.numCompletedTasks for stage in stages if stage))
 
     thread = threading.Thread(target=watch, daemon=True)
+    context.setLocalProperty(_GROUP, group)
     thread.start()
     try:
         yield
     finally:
+        context.setLocalProperty(_GROUP, None)
         over.set()
         thread.join()
-    progress(_amount(folder))
-
-
-def _amount(folder: Path) -> int:
-    amount = 0
-    for path in folder.glob("*.done"):
-        with contextlib.suppress(OSError, ValueError), path.open("rb") as file:
-            amount += int(file.read(_DIGITS) or 0)
-    return amount

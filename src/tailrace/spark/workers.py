@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import os
 import threading
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tailrace.spark.session import session
-from tailrace.spark.tasks import Report, run
+from tailrace.spark.tasks import run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
@@ -75,27 +74,21 @@ class Workers:
 
     def run(
         self,
-        job: Callable[[Argument, Report], Result],
+        job: Callable[[Argument], Result],
         arguments: Sequence[Argument],
-        folder: Path,
-        progress: Callable[[int], None],
         size: int,
+        progress: Callable[[int], None] = lambda _finished: None,
     ) -> list[Result]:
         """`tailrace.spark.tasks.run`; the jobs read ``size`` bytes altogether."""
         if not arguments:
             return []
         if not self.is_here(size):
-            return run(self.session(), job, arguments, folder, progress)
-        folder.mkdir(parents=True)
-        reports = [Report(folder / f"{number}.done") for number in range(len(arguments))]
-        if len(arguments) == 1:
-            return [job(arguments[0], reports[0])]
+            return run(self.session(), job, arguments, progress)
         if self._threads is None:  # new threads for each batch would each leave memory unfreed
             self._threads = ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="job")
-        futures = [
-            self._threads.submit(job, *each) for each in zip(arguments, reports, strict=True)
-        ]
-        wait(futures)  # where one fails, nobody clears up under the others
+        futures = [self._threads.submit(job, each) for each in arguments]
+        for finished, _ in enumerate(as_completed(futures), 1):  # all, also where one fails
+            progress(finished)
         return [future.result() for future in futures]
 
 

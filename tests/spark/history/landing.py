@@ -64,10 +64,10 @@ def failing(column="a_bad_column", error=None, shard=None):
     """Folds of the tables that have a column fail; with a ``shard`` only of that one."""
     real = jobs.fold
 
-    def fold(job, report=None):
+    def fold(job):
         if column in job.target.columns.names and shard in {None, job.target.shard}:
             raise error or ZeroDivisionError("so it goes")
-        return real(job, report)
+        return real(job)
 
     return mock.patch.object(jobs, "fold", fold)
 

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from tailrace.spark.current.flat import Flat, Target
     from tailrace.spark.current.pieces import Base, Piece
     from tailrace.spark.present import Bits
-    from tailrace.spark.tasks import Report
 
 MARK: Final = "cascade"
 """The key in ``_raw`` under which a change that a foreign key made has that key."""
@@ -121,7 +120,7 @@ class Played:
     missing: tuple[tuple[str, Asked], ...] = ()
 
 
-def find(job: FindJob, report: Report) -> str | None:
+def find(job: FindJob) -> str | None:
     """Write the rows that are asked for to a file, and give its path; None: there are none."""
     asked = [(each, read_spill(each.path)) for each in job.asked]
     found = []
@@ -131,7 +130,6 @@ def find(job: FindJob, report: Report) -> str | None:
             mask |= matches(rows, each.columns, each.comparisons, values)
         if mask.any():
             found.append(rows.filter(pa.array(mask)))
-    report.final(1)
     if not found:
         return None
     _write(job.out, pa.concat_tables(found, promote_options="default"))
@@ -160,7 +158,7 @@ def matches(
     return result
 
 
-def play(job: PlayJob, report: Report) -> Played:
+def play(job: PlayJob) -> Played:
     """Carry the keys out. Raises `RefusedError` where what they did cannot be told."""
     causes = _Causes(job)
     tables = {each.name: _Table(each, job.links) for each in job.tables}
@@ -178,7 +176,6 @@ def play(job: PlayJob, report: Report) -> Played:
         for columns, values in each.known.missing.items():
             path = job.folder / f"asked-{len(missing)}.arrow"
             missing.append((name, each.ask(columns, values, path)))
-    report.final(1)
     if missing:
         return Played({}, tuple(missing))
     for each in tables.values():

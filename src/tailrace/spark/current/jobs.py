@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tailrace.spark.current.flat import Target
-    from tailrace.spark.tasks import Report
 
 _PENDING_ROWS: Final = 1 << 20
 """Entries that are folded into the rest at once, at least."""
@@ -85,7 +84,7 @@ class Folded:
     refused: str | None = None
 
 
-def cut(job: CutJob, report: Report) -> dict[int, list[str]] | str:
+def cut(job: CutJob) -> dict[int, list[str]] | str:
     """Write spill files for each bucket that has any changes; or say why it cannot be done."""
     try:
         job.folder.mkdir(parents=True)
@@ -106,7 +105,6 @@ def cut(job: CutJob, report: Report) -> dict[int, list[str]] | str:
         return str(error)
     except OSError as error:
         raise PipelineError(f"cannot write {job.folder}: {one_line(str(error))}") from error
-    report.final(1)
     return paths
 
 
@@ -154,14 +152,12 @@ def _entries(job: CutJob) -> Iterator[pa.Table]:
         yield entries(flat, job.target.key, given=job.target.given)
 
 
-def fold_all(jobs: tuple[FoldJob, ...], report: Report) -> list[Folded | Failure]:
-    """Do several jobs, one after another; reports one when all are done."""
-    done = [attempt(fold, job, report) for job in jobs]
-    report.final(1)
-    return done
+def fold_all(jobs: tuple[FoldJob, ...]) -> list[Folded | Failure]:
+    """Do several jobs, one after another."""
+    return [attempt(fold, job) for job in jobs]
 
 
-def fold(job: FoldJob, _report: Report | None = None) -> Folded:
+def fold(job: FoldJob) -> Folded:
     """Combine rows and write them."""
     start = time.perf_counter()
     try:

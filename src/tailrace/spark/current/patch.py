@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from tailrace.spark.current.flat import Target
     from tailrace.spark.current.pieces import Base, Piece
     from tailrace.spark.parquet.deleted import DeletedRows, Rows
-    from tailrace.spark.tasks import Report
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ class Patched:
     refused: str | None = None
 
 
-def patch(job: PatchJob, report: Report) -> Patched:
+def patch(job: PatchJob) -> Patched:
     """Find the rows that changed, and write the new ones."""
     start = time.perf_counter()
     try:
@@ -88,7 +87,6 @@ def patch(job: PatchJob, report: Report) -> Patched:
         rewritten = {path: _rewritten(job, path, gone) for path in job.rewrites}
     except RefusedError as error:
         return Patched(refused=str(error))
-    report.final(1)
     path = str(job.out) if rows.num_rows else None
     gone = {path: each for path, each in gone.items() if path not in rewritten}
     seconds = time.perf_counter() - start

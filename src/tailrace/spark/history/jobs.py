@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from tailrace.spark.current.flat import Flat, Target
     from tailrace.spark.current.pieces import Base, Piece
-    from tailrace.spark.tasks import Report
 
 HISTORY_FIELDS: Final = (
     pa.field("_valid_from", pa.timestamp("us", "UTC")),
@@ -89,14 +88,12 @@ class Bucket:
     refused: str | None = None
 
 
-def versions_all(jobs: tuple[VersionsJob, ...], report: Report) -> list[Bucket | Failure]:
-    """Do several jobs, one after another; reports one when all are done."""
-    done = [attempt(make, job, report) for job in jobs]
-    report.final(1)
-    return done
+def versions_all(jobs: tuple[VersionsJob, ...]) -> list[Bucket | Failure]:
+    """Do several jobs, one after another."""
+    return [attempt(make, job) for job in jobs]
 
 
-def make(job: VersionsJob, _report: Report | None = None) -> Bucket:
+def make(job: VersionsJob) -> Bucket:
     """Make the versions of a bucket, and write them."""
     start = time.perf_counter()
     try:

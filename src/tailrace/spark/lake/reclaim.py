@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from tailrace.spark.lake.steps import Content, Tables
     from tailrace.spark.manifest.manifest import Current, Manifest, TableState
     from tailrace.spark.parquet.deleted import DeletedRows
-    from tailrace.spark.tasks import Report, Runner
+    from tailrace.spark.tasks import Runner
 
     Failed = dict[str, Exception]
     Looked = tuple[dict[str, str | None], list["Part"]]
@@ -296,7 +296,7 @@ _Taken = tuple[dict[tuple[int, int], list[str]], dict[int, tuple[DataFile, Path]
 """Spill files by the target's number and the bucket; and files of ended versions by target."""
 
 
-def take(job: TakeJob, report: Report) -> _Taken:
+def take(job: TakeJob) -> _Taken:
     """Do a `TakeJob`."""
     job.folder.mkdir(parents=True)
     spills: dict[tuple[int, int], list[str]] = {}
@@ -327,14 +327,13 @@ def take(job: TakeJob, report: Report) -> _Taken:
                 found = spills.setdefault((number, place), [])
                 found.append(str(job.folder / f"{number}-{place}-{len(found)}.arrow"))
                 write_spill(Path(found[-1]), rows.filter(pa.array(places == place)))
-    report.final(1)
     return spills, {
         number: (DataFile("", count, file.close(), memory), file.path)
         for number, (file, count, memory) in closed.items()
     }
 
 
-def put(job: PutJob, report: Report) -> DataFile:
+def put(job: PutJob) -> DataFile:
     """Do a `PutJob`."""
     rows = pa.concat_tables(map(read_spill, job.spills))
     rows = as_written(rows, job.target.columns)
@@ -343,7 +342,6 @@ def put(job: PutJob, report: Report) -> DataFile:
     file = ParquetFile(job.out, bounded=job.target.key)
     for start in range(0, rows.num_rows, ROW_GROUP):
         file.write(rows.slice(start, ROW_GROUP))
-    report.final(1)
     return DataFile("", rows.num_rows, file.close(), rows.nbytes)
 
 
@@ -414,7 +412,7 @@ def _jobs(
 
 
 def _done(
-    run: Runner, job: Callable[[Argument, Report], Result], arguments: Sequence[Argument]
+    run: Runner, job: Callable[[Argument], Result], arguments: Sequence[Argument]
 ) -> list[Result]:
     """The results of jobs; raises `PipelineError` for the first failure."""
     found: list[Result] = []

@@ -45,7 +45,7 @@ from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.search.lake import position_of, take_lake
 from tailrace.spark.session import session
 from tailrace.spark.stream import BASES
-from tailrace.spark.tasks import Report, run
+from tailrace.spark.tasks import run
 from tailrace.storage import find
 from tailrace.storage.objects.url import names_object
 from tailrace.storage.versions import Versions, versions_of
@@ -134,7 +134,7 @@ class _Made:
     time: int | None
 
 
-def _make(job: _Job, _report: Report) -> _Made:
+def _make(job: _Job) -> _Made:
     """In a task: make the next version of a shard. One that has the batch already stays as it is,
     as Spark may run a batch, and a task, twice.
     """
@@ -415,7 +415,7 @@ class _Indexing:
             query.processAllAvailable()
             self._has_all.set()
 
-    def _batch(self, frame: DataFrame, number: int) -> None:
+    def _batch(self, _frame: DataFrame, number: int) -> None:
         """Called by Spark for each batch; never for two at a time."""
         try:
             offset = self._offset(number)
@@ -426,7 +426,7 @@ class _Indexing:
                 self._left -= offset.read or 0
             if self.done.position is not None and end <= self.done.position and not self._hold:
                 return
-            made = self._made(frame.sparkSession, first, end)
+            made = self._made(self._spark, first, end)
             self._take(made, max(each.hold for each in made), end)
             if self._left <= 0:
                 self._has_all.set()
@@ -454,13 +454,7 @@ class _Indexing:
             _Job(self._versions, manifest, number, base, self._log, first, end, lake)
             for number, base in enumerate(self._shards)
         ]
-        folder = _own(self._work, "tasks")
-        if spark is None:
-            return [_make(job, Report(folder)) for job in jobs]
-        try:
-            return run(spark, _make, jobs, folder)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        return [_make(job) for job in jobs] if spark is None else run(spark, _make, jobs)
 
     def _take(self, made: list[_Made], hold: Position, end: Position) -> None:
         """Publish the new versions, if they are of one position, else when a later batch was made.

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from tailrace.live.url import Source
     from tailrace.snapshot.key_ranges import KeyRange
     from tailrace.spark.lake.reading import LakeFile
-    from tailrace.spark.tasks import Report
     from tailrace.spark.verify.server import ServerTable
     from tailrace.spark.verify.values import Values
 
@@ -88,7 +87,7 @@ class SideResult:
         return found.reshape(-1, 2)
 
 
-def read_side(job: SideJob, report: Report) -> SideResult:
+def read_side(job: SideJob) -> SideResult:
     """Do a job of either side."""
     number = job.part.number if job.part is not None else 0
     names = [column.name for column in job.table.columns]
@@ -106,7 +105,6 @@ def read_side(job: SideJob, report: Report) -> SideResult:
                 found.append((int(keys[row]), shown))
             if not job.keys:
                 digests.append(np.stack((keys, checksums(columns)), axis=1))
-            report.done(count)
     except FileNotFoundError:
         return SideResult(job.name, number, gone=True)
     except (PipelineError, ServerError, MalformedPacket) as error:
@@ -117,7 +115,6 @@ def read_side(job: SideJob, report: Report) -> SideResult:
     except MemoryError:
         why = "there is not enough memory for its rows"
         return SideResult(job.name, number, refused=why, unread=True)
-    report.final(count)
     if job.out is None:
         return SideResult(job.name, number, rows=tuple(found))
     return SideResult(job.name, number, _written(np.concatenate(digests), job), job.out)

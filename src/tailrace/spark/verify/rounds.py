@@ -228,7 +228,7 @@ class Rounds:
         ]
 
     def _file(self) -> Path:
-        """A new name for a file or folder that tasks write."""
+        """A new name for a file that tasks write."""
         return self._folder / str(next(self._files))
 
     def _run_server(self, jobs: list[SideJob]) -> list[SideResult]:
@@ -245,7 +245,7 @@ class Rounds:
 
     def _run(self, what: str, jobs: list[SideJob], size: int) -> list[SideResult]:
         self._tell(what, 0, len(jobs))
-        results = self._workers.run(read_side, jobs, self._file(), lambda _done: None, size)
+        results = self._workers.run(read_side, jobs, size)
         self._tell(what, len(jobs), len(jobs))
         return results
 
