@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import InputPartition
 
     from tailrace.position import Position
-    from tailrace.spark.datasource import Options
     from tailrace.spark.input.growing_log import GrowingLog
-    from tailrace.spark.stream_options import StreamOptions
+    from tailrace.spark.source_options import Options, StreamOptions
 
 try:
     from pyspark.sql.streaming.datasource import (  # type: ignore[import-not-found] # from 4.2 on
