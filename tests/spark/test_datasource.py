@@ -7,7 +7,8 @@ import pytest
 import tailrace
 from tailrace.errors import PipelineError, UsageError
 from tailrace.spark import register
-from tailrace.spark.datasource import Options, newest_schema
+from tailrace.spark.datasource import newest_schema
+from tailrace.spark.source_options import Options
 from tailrace.table_name import TableName
 from tests.cli.damaged import damaged, sound
 from tests.spark.replay import SHOP, SHOP_TABLES
@@ -102,6 +103,8 @@ WRONG = (
     ({"path": "/x", "tables": "a.b,a.c", "columns": "x"}, "one table"),
     ({"path": "/x", "tables": "a.b", "images": "json", "columns": "x"}, "one table"),
     ({"path": "/x", "table": "a.b"}, "no option 'table'"),
+    ({"path": "/x", "tables": "[a.b"}, "option tables is no list of names"),
+    ({"path": "/x", "Split": "0"}, "option split is a number above 0, and not '0'"),
 )
 
 

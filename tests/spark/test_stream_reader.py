@@ -14,7 +14,7 @@ from tailrace.position import Position
 from tailrace.spark.datasource import BinlogDataSource
 from tailrace.spark.input import backlog, growing_log
 from tailrace.spark.input.cursor import SourceCursor
-from tailrace.spark.stream_options import StreamOptions
+from tailrace.spark.source_options import StreamOptions
 from tailrace.storage import find
 from tailrace.times import Time
 from tailrace.transaction import Boundary, BoundaryParser

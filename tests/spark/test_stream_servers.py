@@ -7,7 +7,8 @@ import pytest
 
 from tailrace.errors import LogReset, PipelineError, SchemaChanged, UsageError
 from tailrace.spark import datasource
-from tailrace.spark.datasource import BinlogDataSource, Options, newest_schema
+from tailrace.spark.datasource import BinlogDataSource, newest_schema
+from tailrace.spark.source_options import Options
 from tailrace.spark.stream import BASES
 from tailrace.storage import find
 from tests.spark.following import BOTH, mark, url_of

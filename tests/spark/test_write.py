@@ -168,7 +168,7 @@ WRONG = (
     ({"create": CREATE, "table": "shop.other"}, "option create makes shop.orders"),
     ({"create": CREATE, "domain": "1"}, "domain is of MariaDB"),
     ({"create": CREATE, "flavour": "mariadb", "uuid": UUID}, "uuid is of MySQL"),
-    ({"create": CREATE, "transactionRows": "0"}, "transactionrows is a number from 1"),
+    ({"create": CREATE, "transactionRows": "0"}, "transactionRows is a number from 1"),
     ({"create": CREATE, "name": "a/b"}, "base name"),
     ({"create": "CREATE TABLE shop.orders (id INT PRIMARY KEY)"}, "no column 'note'"),
     ({"create": CREATE.replace(")", ", more INT)", 1)}, "expected"),

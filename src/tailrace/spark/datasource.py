@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
@@ -36,18 +35,16 @@ from tailrace.live.tables import definitions_of
 from tailrace.live.url import Source
 from tailrace.position import sequence_at
 from tailrace.schema.catalogue import Catalogue
-from tailrace.schema.letter_case import lowered
 from tailrace.schema.table import Table
 from tailrace.schema.user_schema import load
-from tailrace.spark.filters import full_name, table_patterns, taken
+from tailrace.spark.filters import table_patterns, taken
 from tailrace.spark.input.folder import settled
 from tailrace.spark.input.spool import ServerLogs
 from tailrace.spark.reading import SplitPartition, read_changes
 from tailrace.spark.shape import JSON_SCHEMA, RECORD_FIELDS, table_schema
-from tailrace.spark.stream_options import STREAMING, StreamOptions, choice, refuse_streaming
+from tailrace.spark.source_options import NAMES, Options, StreamOptions, refuse_streaming
 from tailrace.spark.types import spark_schema, wanted_schema
 from tailrace.storage import find
-from tailrace.table_filter import TableFilter, split_patterns
 from tailrace.table_name import TableName
 from tailrace.values.resolve import resolve_table
 
@@ -65,22 +62,6 @@ if TYPE_CHECKING:
     from tailrace.values.schema import Column, TableSchema
 
 _PUSHING: Final = "pyspark.sql.worker.data_source_pushdown_filters"
-_KNOWN: Final = frozenset(
-    {
-        "path",
-        "tables",
-        "exclude",
-        "images",
-        "columns",
-        "schema",
-        "lower_case_table_names",
-        "keyring",
-        "verify_checksums",
-        "statements",
-    }
-    | {"split"}
-)
-_ALL_KNOWN: Final = _KNOWN | STREAMING
 _KEPT: Final = "tailrace.options"
 """Metadata of the first column of a table in Spark's catalogue: its options.
 
@@ -96,79 +77,6 @@ def register(spark: SparkSession) -> None:
     spark.createDataFrame([], "nothing INT")
 
 
-@dataclass(frozen=True)
-class Options:
-    """The options of a read, understood; raises UsageError for one that is not."""
-
-    path: str
-    table: str | None
-    """The one table whose columns are wanted; None for change records with images as JSON."""
-    tables: TableFilter
-    images: Literal["row", "both"]
-    """Of one table."""
-    columns: tuple[str, ...] | None
-    schema: str | None
-    verify: bool
-    statements: Literal["error", "skip"]
-    split_bytes: int
-    keyring: str | None = None
-    spool: str | None = None
-    lowers_names: bool | None = None
-    """Whether the server that wrote the log puts names into lower case, if that is known."""
-
-    @classmethod
-    def of(cls, given: Mapping[str, str]) -> Options:
-        """Understand what was given to ``.option(…)``, whatever the case of the names."""
-        options = {name.lower(): value for name, value in given.items()}
-        if unknown := sorted(set(options) - _ALL_KNOWN):
-            raise UsageError(
-                f"format binlog has no option {unknown[0]!r}: it has"
-                f" {', '.join(sorted(_ALL_KNOWN))}"
-            )
-        if not options.get("path"):
-            raise UsageError('format binlog: give the logs, a file or folder, by option("path", …)')
-        cases = {"0": False, "1": True, "2": True}
-        case = options.get("lower_case_table_names")
-        if case not in {None, *cases}:
-            raise UsageError(f"option lower_case_table_names is 0, 1 or 2, and not {case}")
-        lowers_names = None if case is None else cases[case]
-        tables = _patterns(options.get("tables"))
-        if lowers_names and tables is not None:
-            tables = tuple(map(lowered, tables))
-        table = None if tables is None or len(tables) > 1 else full_name(tables[0])
-        forms = ("json", "row", "both") if table is None else ("row", "both", "json")
-        images = choice(options, "images", forms)
-        if images == "json":
-            table, images = None, "row"
-        elif table is None:
-            raise UsageError(
-                f"option images {images} is for one table: give its full name by option tables,"
-                " such as shop.orders"
-            )
-        if table is None and "columns" in options:
-            raise UsageError(
-                "option columns is for one table: give its full name by option tables, such as"
-                " shop.orders"
-            )
-        if table is not None and "exclude" in options:
-            raise UsageError(f"option exclude: option tables is one table, {table}: leave it out")
-        wants = TableFilter.of(tables, _patterns(options.get("exclude")))
-        return cls(
-            options["path"],
-            table,
-            wants.lowered() if lowers_names else wants,
-            images,
-            _names(options.get("columns")),
-            options.get("schema"),
-            choice(options, "verify_checksums", ("true", "false")) == "true",
-            choice(options, "statements", ("error", "skip")),
-            _bytes(options.get("split", str(64 << 20))),
-            options.get("keyring"),
-            options.get("spool"),
-            lowers_names,
-        )
-
-
 def _of_catalogue(given: Mapping[str, str]) -> dict[str, str] | None:
     """The options of a table that Spark's catalogue is about to create; None where it is not."""
     options = {name.lower(): value for name, value in given.items()}
@@ -178,33 +86,8 @@ def _of_catalogue(given: Mapping[str, str]) -> dict[str, str] | None:
     found = urlsplit(path)
     if found.scheme == "file" and not found.netloc:  # Spark has made a URI of it
         path = unquote(found.path)
-    ours = {name: value for name, value in options.items() if name in _ALL_KNOWN}
+    ours = {name: value for name, value in options.items() if name in NAMES}
     return ours | {"path": path}
-
-
-def _patterns(text: str | None) -> tuple[str, ...] | None:
-    """Patterns of tables, as `_names`; a comma in backticks is part of a name."""
-    if text is None or text.startswith("["):
-        return _names(text)
-    return tuple(split_patterns(text))
-
-
-def _names(text: str | None) -> tuple[str, ...] | None:
-    """Names with commas between them, or a JSON list of names."""
-    if text is None:
-        return None
-    if not text.startswith("["):
-        return tuple(name.strip() for name in text.split(","))
-    try:
-        return tuple(str(name) for name in json.loads(text))
-    except ValueError as error:
-        raise UsageError(f"option columns is no list of names: {error}") from None
-
-
-def _bytes(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise UsageError(f"option split is a number of bytes, and not {text!r}")
-    return int(text)
 
 
 class BinlogDataSource(DataSource):
@@ -268,7 +151,7 @@ class BinlogDataSource(DataSource):
             return _of_catalogue(self.options) or self.options
         options: dict[str, str] = json.loads(kept)
         asked = {name.lower(): value for name, value in self.options.items()}
-        return options | {name: value for name, value in asked.items() if name in _ALL_KNOWN}
+        return options | {name: value for name, value in asked.items() if name in NAMES}
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """The reader; one that takes filters if Spark is about to push them.

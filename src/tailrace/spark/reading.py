@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from tailrace.columns import Split
     from tailrace.events import Event
-    from tailrace.spark.datasource import Options
     from tailrace.spark.filters import Condition
+    from tailrace.spark.source_options import Options
 
 _log: Final = logging.getLogger("tailrace.spark")
 

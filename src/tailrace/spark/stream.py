@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import InputPartition
 
     from tailrace.position import Position
-    from tailrace.spark.datasource import Options
     from tailrace.spark.input.growing_log import GrowingLog
-    from tailrace.spark.stream_options import StreamOptions
+    from tailrace.spark.source_options import Options, StreamOptions
 
 try:
     from pyspark.sql.streaming.datasource import (  # type: ignore[import-not-found] # from 4.2 on
@@ -101,17 +100,8 @@ class StreamReader(DataSourceStreamReader, *BASES):  # type: ignore[misc]
             given = self.initialOffset()
         first = Offset.of(given)
         position = first.position
-        log, limits = self._opened, self._limits(limit)
-        while True:
-            was_full = log.is_full  # what is here by then is seen
-            series = log.upto_now(position, limited=True) if fresh else log.look(position)
-            check_offset(series, first)
-            self._known.look(series, position, limits)
-            end = self._known.cut(position, limits)
-            if end != position or not log.is_full:
-                break
-            if was_full:
-                log.receive_on(position)
+        log = self._opened
+        series, end = log.next_end(self._known, first, self._limits(limit), fresh=fresh)
         if fresh and log.is_full and not BASES:
             print(_FULL, file=sys.stderr, flush=True)  # noqa: T201 - as above
         if self._until is not None:

@@ -13,7 +13,7 @@ import time
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
@@ -27,6 +27,7 @@ from tailrace.live.url import Source
 from tailrace.log_name import LogName
 from tailrace.schema.table import Table
 from tailrace.schema.tokens import quoted_name, quoted_table
+from tailrace.spark.source_options import Option, choice, number, parse
 from tailrace.spark.write_log import Part, Target, assemble, clean
 from tailrace.spark.write_rows import AFTER, BEFORE, RECORD, Form, write_rows
 from tailrace.table_name import TableName
@@ -38,17 +39,28 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-_KNOWN: Final = frozenset(
-    {"path", "flavour", "table", "create", "server", "server_id", "uuid", "domain", "name"}
-    | {"transactionrows", "filesize", "checksum", "metadata", "compress", "ddl"}
-)
 _VERSIONS: Final = {
     Flavour.MYSQL: "9.7.0-tailrace",
     Flavour.MARIADB: "11.8.0-MariaDB-tailrace",
 }
-_ROWS: Final = 10_000
-_FILE_BYTES: Final = 1 << 30
 _MOST: Final = (1 << 32) - 1
+_OPTIONS: Final = {
+    "path": Option(default=""),
+    "name": Option(default="binlog"),
+    "flavour": Option(choice(*Flavour), Flavour.MYSQL),
+    "table": Option(),
+    "create": Option(),
+    "server": Option(),
+    "server_id": Option(number(1, _MOST), 1),
+    "uuid": Option(),
+    "domain": Option(number(0, _MOST)),
+    "transactionRows": Option(number(1, _MOST), 10_000),
+    "fileSize": Option(number(4096, 1 << 30), 1 << 30),
+    "checksum": Option(choice("crc32", "none"), "crc32"),
+    "metadata": Option(choice(*RowMetadata), RowMetadata.FULL),
+    "compress": Option(choice("false", "true"), "false"),
+    "ddl": Option(choice("false", "true"), "false"),
+}
 
 
 @dataclass(frozen=True)
@@ -90,27 +102,19 @@ class WriteOptions:
         Raises UsageError for an option that is not understood, SchemaError for a CREATE TABLE that
         is not, and what connecting to a server raises.
         """
-        options = {name.lower(): value for name, value in given.items()}
-        if unknown := sorted(set(options) - _KNOWN):
-            raise UsageError(
-                f"writing format binlog has no option {unknown[0]!r}: it has "
-                f"{', '.join(sorted(_KNOWN))}"
-            )
-        path = options.get("path", "")
+        options = parse(given, _OPTIONS, "writing format binlog")
+        path, name = options["path"], options["name"]
+        flavour, named = options["flavour"], options["table"]
         if not path or "://" in path.removeprefix("file://"):
             raise UsageError(
                 "writing format binlog: give the log's folder by save(…), one that tasks and "
                 "driver share as a file system"
             )
-        flavour = Flavour(_choice(options, "flavour", tuple(Flavour)))
-        identity = _whole(options, "server_id", 1, 1, _MOST)
-        if flavour is Flavour.MARIADB and "uuid" in options:
+        if flavour is Flavour.MARIADB and options["uuid"] is not None:
             raise UsageError("option uuid is of MySQL's GTIDs: MariaDB's have a domain")
-        if flavour is Flavour.MYSQL and "domain" in options:
+        if flavour is Flavour.MYSQL and options["domain"] is not None:
             raise UsageError("option domain is of MariaDB's GTIDs: MySQL's have a uuid")
-        source = options.get("uuid")
-        create = _create(options, flavour)
-        named = options.get("table")
+        source, create = options["uuid"], _create(options)
         database = "" if named is None else TableName.parse(named).database
         table = Table.parse(
             create,
@@ -120,14 +124,13 @@ class WriteOptions:
         )
         known = TableName(table.database, table.name)
         if named is not None and TableName.parse(named) != known:
-            raise UsageError(f"option table is {options['table']}, and option create makes {known}")
+            raise UsageError(f"option table is {named}, and option create makes {known}")
         made = WriterOptions(
-            metadata=RowMetadata(_choice(options, "metadata", tuple(RowMetadata))),
-            compress=_choice(options, "compress", ("false", "true")) == "true",
-            max_size=_whole(options, "filesize", _FILE_BYTES, 4096, _FILE_BYTES),
+            metadata=options["metadata"],
+            compress=options["compress"] == "true",
+            max_size=options["fileSize"],
         )
         made.check(flavour)
-        name = options.get("name", "binlog")
         if LogName.parse(name) is not None or LogName.parse(f"{name}.000001") is None:
             raise UsageError(f"option name is the files' base name, as binlog, and not {name!r}")
         return cls(
@@ -136,12 +139,12 @@ class WriteOptions:
             flavour,
             table,
             create,
-            identity,
+            options["server_id"],
             None if source is None else parse_uuid(source),
-            _whole(options, "domain", 0, 0, _MOST),
-            _whole(options, "transactionrows", _ROWS, 1, _MOST),
-            _choice(options, "ddl", ("false", "true")) == "true",
-            ChecksumAlgorithm[_choice(options, "checksum", ("crc32", "none")).upper()],
+            options["domain"] or 0,
+            options["transactionRows"],
+            options["ddl"] == "true",
+            ChecksumAlgorithm[options["checksum"].upper()],
             made,
         )
 
@@ -153,29 +156,16 @@ class WriteOptions:
         return f"CREATE DATABASE IF NOT EXISTS {quoted_name(self.table.database)}", self.create
 
 
-def _choice(options: Mapping[str, str], name: str, values: tuple[str, ...]) -> str:
-    value = options.get(name, values[0]).lower()
-    if value not in values:
-        raise UsageError(f"option {name} is {' or '.join(values)}, and not {value!r}")
-    return value
-
-
-def _whole(options: Mapping[str, str], name: str, default: int, least: int, most: int) -> int:
-    text = options.get(name, str(default))
-    if not (text.isascii() and text.isdecimal() and least <= int(text) <= most):
-        raise UsageError(f"option {name} is a number from {least} to {most}, and not {text!r}")
-    return int(text)
-
-
-def _create(options: Mapping[str, str], flavour: Flavour) -> str:
+def _create(options: Mapping[str, Any]) -> str:
     """The CREATE TABLE statement."""
-    if ("create" in options) == ("server" in options):
+    create, flavour = options["create"], options["flavour"]
+    if (create is None) == (options["server"] is None):
         raise UsageError(
             "say what the table is: its CREATE TABLE by option create, or the server's"
         )
-    if "create" in options:
-        return options["create"]
-    database, table = TableName.parse(options.get("table", "."))
+    if create is not None:
+        return str(create)
+    database, table = TableName.parse(options["table"] or ".")
     if not table:
         raise UsageError("which of the server's tables? Give option table, as shop.orders")
     source = Source.parse(options["server"])

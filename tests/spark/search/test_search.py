@@ -8,7 +8,6 @@ import pytest
 
 from tailrace.errors import StorageError, UsageError
 from tailrace.search import Index, Manifest, index
-from tailrace.spark.datasource import register
 from tailrace.spark.search import build
 from tailrace.spark.search import index as on_spark
 from tests.spark.following import url_of
@@ -92,7 +91,7 @@ def test_an_index_on_spark_equals_that_of_one_process(spark, shop, tmp_path):
 
 
 def test_a_batch_that_failed_after_it_was_published_changes_nothing_again(spark, tmp_path):
-    """Spark runs such a batch again: its position is the shards' already."""
+    """The next call begins after it: its position is the shards' already."""
 
     def fail(_done):
         raise OSError("after it was published")
@@ -107,23 +106,9 @@ def test_a_batch_that_failed_after_it_was_published_changes_nothing_again(spark,
     assert rows_of(into) == rows_of(tmp_path / "one")
 
 
-def test_a_process_of_spark_that_comes_late_does_not_end_it(spark, tmp_path, monkeypatch):
-    """Spark waits ten seconds for the process of a streaming source: a busy machine takes longer."""
-    was_late, slow = tmp_path / "was late", tmp_path / "python"
-    slow.write_text(
-        "#!/bin/sh\n"
-        f'case "$*" in *streaming*) [ -e "{was_late}" ] || {{ touch "{was_late}"; sleep 11; }};; esac\n'
-        f'exec "{sys.executable}" "$@"\n'
-    )
-    slow.chmod(0o755)
-    with monkeypatch.context() as patch:
-        patch.setattr(spark.sparkContext, "pythonExec", str(slow))
-        done = on_spark("examples/shop/mysql", tmp_path / "i", tables="shop.*", spark=spark)
-    register(spark)
-    assert was_late.exists()
-    index("examples/shop/mysql", tmp_path / "one", tables="shop.*")
-    assert rows_of(tmp_path / "i") == rows_of(tmp_path / "one")
-    assert done.rows == 4208
+def test_an_index_follows_one_log(spark, tmp_path):
+    with pytest.raises(UsageError, match="several logs"):
+        on_spark("examples/shop", tmp_path / "index", tables="shop.*", spark=spark)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from tailrace.spark.current import raw
 from tailrace.spark.current.flat import DELETE, INSERT, UPDATE, Flat
 from tailrace.spark.current.given import check_unique
 from tailrace.spark.current.keys import Numbers, dense
+from tailrace.spark.current.moments import Moments, leaves_and_takes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,14 +36,12 @@ def entries(flat: Flat, key: Sequence[str], *, given: bool = False) -> pa.Table:
     operations = flat.operations
     if not len(operations):
         return _with_flags(flat.rows, np.zeros(0, np.bool_), np.zeros(0, np.bool_))
-    places = np.arange(len(operations))
-    after = places[operations != DELETE]
-    before = places[(operations == DELETE) | (operations == UPDATE)]
+    after, before = leaves_and_takes(operations)
     new, old = flat.rows.take(pa.array(after)), flat.old.take(pa.array(before))
     numbers, count = dense(key_columns([new, old], key))
     new_keys, old_keys = numbers[: len(after)], numbers[len(after) :]
     if given:
-        _check_moments(flat, key, (after, new_keys), (before, old_keys))
+        Moments.of(after, before, numbers).check_unique(new, key)
     own = np.full(len(operations), -1)
     own[after] = new_keys
     moves = own[before] != old_keys  # a delete, or an update that leaves its old key
@@ -54,7 +53,7 @@ def entries(flat: Flat, key: Sequence[str], *, given: bool = False) -> pa.Table:
     came = np.full(len(operations), False)
     came[after] = True
     came[before[~moves]] = False  # an update that stays needs a row that was there
-    seen = (first_new < first_gone) & came[np.minimum(first_new, 2 * len(places) - 1) // 2]
+    seen = (first_new < first_gone) & came[np.minimum(first_new, 2 * len(operations) - 1) // 2]
     kept = flat.rows.take(pa.array(last_new[alive] // 2))
     lost = flat.old.take(pa.array(last_gone[~alive] // 2))
     table = pa.concat_tables([kept, lost], promote_options="default")
@@ -63,21 +62,6 @@ def entries(flat: Flat, key: Sequence[str], *, given: bool = False) -> pa.Table:
         np.arange(count) < alive.sum(),
         np.concatenate([seen[alive], seen[~alive]]),
     )
-
-
-def _check_moments(
-    flat: Flat,
-    key: Sequence[str],
-    leaves: tuple[Numbers, Numbers],
-    takes: tuple[Numbers, Numbers],
-) -> None:
-    """Whether each row comes under a key that is free: places of changes, and their keys."""
-    places = np.concatenate([leaves[0], takes[0]])
-    numbers = np.concatenate([leaves[1], takes[1]])
-    leaving = np.arange(len(places)) < len(leaves[0])
-    order = np.lexsort((2 * places + leaving, numbers))
-    rows = flat.rows.take(pa.array(places[order]))
-    check_unique(numbers[order], leaving[order], ~leaving[order], rows, key)
 
 
 def merge(pieces: Sequence[pa.Table], key: Sequence[str], *, given: bool = False) -> pa.Table:
@@ -96,8 +80,7 @@ def merge(pieces: Sequence[pa.Table], key: Sequence[str], *, given: bool = False
     if given:
         order = np.argsort(numbers, kind="stable")
         gone = ~table.column(ALIVE).to_numpy()
-        rows = table.take(pa.array(order))
-        check_unique(numbers[order], seen[order], gone[order], rows, key)
+        check_unique(numbers[order], seen[order], gone[order], order, table, key)
     seen = seen[first]
     index = table.schema.get_field_index(SEEN)
     return table.take(pa.array(last)).set_column(index, SEEN, pa.array(seen))

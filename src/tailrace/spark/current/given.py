@@ -50,16 +50,17 @@ def check_columns(key: Sequence[str], file: ChangeFile) -> None:
 
 
 def check_unique(
-    keys: Numbers, began: Bits, ended: Bits, rows: pa.Table, key: Sequence[str]
+    keys: Numbers, began: Bits, ended: Bits, order: Numbers, rows: pa.Table, key: Sequence[str]
 ) -> None:
     """Raises `RefusedError` where a row came under a key that another row had.
 
     For moments in order by key: ``keys`` are their numbers, ``began`` says whether a row came under
-    the key then, ``ended`` whether none was left behind it. ``rows`` has their values.
+    the key then, ``ended`` whether none was left after it. ``order`` has the places in ``rows`` of
+    those that began.
     """
     twice = np.flatnonzero((keys[1:] == keys[:-1]) & began[1:] & ~ended[:-1])
     if not len(twice):
         return
-    values = rows.select(list(key)).slice(int(twice[0]) + 1, 1).to_pylist()[0]
+    values = rows.select(list(key)).slice(int(order[twice[0] + 1]), 1).to_pylist()[0]
     shown = ", ".join(f"{name} = {value!r}" for name, value in values.items())
     raise RefusedError(f"the key given for it is not unique: two rows had {shown}")

@@ -17,11 +17,11 @@ from tailrace.spark.current import raw
 from tailrace.spark.current.conform import RefusedError
 from tailrace.spark.current.flat import DELETE, INSERT, SNAPSHOT, UNKNOWN, Flat, put
 from tailrace.spark.current.fold import key_columns
-from tailrace.spark.current.given import check_unique
 from tailrace.spark.current.keys import Numbers, dense
+from tailrace.spark.current.moments import Moments, leaves_and_takes
 
 if TYPE_CHECKING:
-    from tailrace.spark.current.flat import Target
+    from tailrace.spark.current.flat import Bytes, Target
     from tailrace.spark.present import Bits
 
 
@@ -138,39 +138,23 @@ def _check_inserts(begins: Bits, present: Bits, target: Target) -> None:
         )
 
 
-def _links(
-    state: pa.Table, flat: Flat, operations: Numbers, target: Target
-) -> tuple[Numbers, Bits]:
+def _links(state: pa.Table, flat: Flat, operations: Bytes, target: Target) -> tuple[Numbers, Bits]:
     """For each row the one that it continues (-1: none), and whether it is the last of a chain.
 
-    A change takes the row that stands under its old key at that moment, and leaves one under its
-    new key.
+    A change continues the row under its old key at that moment.
     """
-    base = state.num_rows
-    leaves = np.flatnonzero(operations != DELETE)  # rows of the state leave themselves
-    takes = base + np.flatnonzero((flat.operations != INSERT) & (flat.operations != SNAPSHOT))
-    left = pa.concat_tables([state, flat.rows], promote_options="default")
-    left = left.take(pa.array(leaves))
-    taken = flat.old.take(pa.array(takes - base))
-    numbers, _ = dense(key_columns([left, taken], target.key))
-    row = np.concatenate([leaves, takes])
-    is_taking = np.concatenate([np.zeros(len(leaves), np.int64), np.ones(len(takes), np.int64)])
-    moment = 2 * row + 1 - is_taking  # a change takes its old key before it leaves its new one
-    sorting = np.lexsort((moment, numbers))
-    row, numbers, is_taking = row[sorting], numbers[sorting], is_taking[sorting]
-    same = np.append(False, numbers[1:] == numbers[:-1])
+    leaves, takes = leaves_and_takes(operations)
+    left = pa.concat_tables([state, flat.rows], promote_options="default").take(pa.array(leaves))
+    taken = flat.old.take(pa.array(takes - state.num_rows))
+    keys, _ = dense(key_columns([left, taken], target.key))
+    at = Moments.of(leaves, takes, keys)
     if target.given:
-        every = pa.concat_tables([state, flat.rows], promote_options="default")
-        leaving = is_taking == 0
-        check_unique(numbers, leaving, ~leaving, every.take(pa.array(row)), target.key)
-    previous_leaves = np.append(0, is_taking[:-1]) == 0
-    linked = (is_taking == 1) & same & previous_leaves
+        at.check_unique(left, target.key)
+    continues = np.flatnonzero(at.leaves[:-1] & ~at.leaves[1:] & ~at.last[:-1])
     before = np.full(len(operations), -1, np.int64)
-    before[row[linked]] = row[np.flatnonzero(linked) - 1]
-    ends = operations != DELETE
-    ends[before[before >= 0]] = False
-    overwritten = (is_taking == 0) & np.append(same[1:] & (is_taking[1:] == 0), False)
-    ends[row[overwritten]] = False  # inserted again without a delete in the log
+    before[at.changes[continues + 1]] = at.changes[continues]
+    ends = np.full(len(operations), False)  # a row that is inserted again without a delete is none
+    ends[at.changes[at.leaves & at.last]] = True
     return before, ends
 
 

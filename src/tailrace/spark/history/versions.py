@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 from tailrace.spark.current import partial as partial_images
-from tailrace.spark.current.flat import DELETE, INSERT, SNAPSHOT, STAMP, Flat
+from tailrace.spark.current.flat import SNAPSHOT, STAMP, Flat
 from tailrace.spark.current.fold import key_columns
-from tailrace.spark.current.given import check_unique
 from tailrace.spark.current.keys import Numbers, dense
+from tailrace.spark.current.moments import Moments, leaves_and_takes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,8 +48,7 @@ def versions(
     state, untouched = _touched(state, flat, target)
     base = state.num_rows
     operations = np.concatenate([np.full(base, SNAPSHOT, np.int8), flat.operations])
-    leaves = np.flatnonzero(operations != DELETE)
-    takes = np.flatnonzero((operations != INSERT) & (operations != SNAPSHOT))
+    leaves, takes = leaves_and_takes(operations)
     if partial:
         left = partial_images.completed(state, flat, target)
     else:
@@ -57,20 +56,15 @@ def versions(
         left = left.take(pa.array(leaves))
     taken = flat.old.take(pa.array(takes - base))
     keys, _ = dense(key_columns([left, taken], target.key))
-    rows = np.concatenate([leaves, takes])
-    is_leave = np.arange(len(rows)) < len(leaves)
-    order = np.lexsort((2 * rows + is_leave, keys))  # what is there goes before what comes
-    keys, is_leave = keys[order], is_leave[order]
-    stamps = np.concatenate([_micros(state), _micros(flat.rows)])
-    times = _not_back(keys, stamps[rows[order]])
-    same = np.append(keys[1:] == keys[:-1], False)
+    at = Moments.of(leaves, takes, keys)
     if target.given:
-        values = pa.concat_tables([left, taken], promote_options="default").take(pa.array(order))
-        check_unique(keys, is_leave, ~is_leave, values, target.key)
-    unseen = int(np.count_nonzero(~is_leave & np.append(True, ~same[:-1])))
-    left = _since(left.take(pa.array(order[is_leave])), times[is_leave])
-    ends = same[is_leave]
-    until = times[np.minimum(np.flatnonzero(is_leave) + 1, len(times) - 1)]
+        at.check_unique(left, target.key)
+    stamps = np.concatenate([_micros(state), _micros(flat.rows)])
+    times = _not_back(at.keys, stamps[at.changes])
+    unseen = int(np.count_nonzero(~at.leaves & np.append(True, at.last[:-1])))
+    left = _since(left.take(pa.array(at.order[at.leaves])), times[at.leaves])
+    ends = ~at.last[at.leaves]
+    until = times[np.minimum(np.flatnonzero(at.leaves) + 1, len(times) - 1)]
     closed = _ended(left.filter(pa.array(ends)), until[ends])
     now = left.filter(pa.array(~ends))
     return closed, pa.concat_tables([untouched, now], promote_options="default"), unseen

@@ -18,6 +18,7 @@ from tailrace.position import Position
 from tailrace.selection import one_start
 from tailrace.spark.input.folder import settled
 from tailrace.spark.input.header_index import BEGIN
+from tailrace.spark.input.identity import check_offset
 from tailrace.spark.input.saved_index import SavedIndices
 from tailrace.spark.input.spool import SPOOL_LIMIT, Received, Room, ServerLogs
 from tailrace.spark.input.start_position import after_gtids, check_begin, session_of
@@ -26,7 +27,8 @@ from tailrace.transports import SeriesTransport
 
 if TYPE_CHECKING:
     from tailrace.selection import Start
-    from tailrace.spark.input.backlog import Backlog
+    from tailrace.spark.input.backlog import Backlog, Limits
+    from tailrace.spark.input.offset import Offset
     from tailrace.storage import LogSeries
 
 _LOOK_SECONDS: Final = 0.05
@@ -79,6 +81,25 @@ class GrowingLog(ABC):
         if isinstance(start, GtidState):
             return after_gtids(self.upto_now(), start)
         return SeriesTransport(self.upto_now()).locate(start)
+
+    def next_end(
+        self, backlog: Backlog, at: Offset, limits: Limits, *, fresh: bool = False
+    ) -> tuple[LogSeries, Position]:
+        """The log's files by now, and where the next batch ends; at the offset if nothing is new.
+
+        A ``fresh`` query waits for what the server has by now. Raises LogPurged, LogReset.
+        """
+        place = at.position
+        while True:
+            was_full = self.is_full  # what is here by then is seen
+            series = self.upto_now(place, limited=True) if fresh else self.look(place)
+            check_offset(series, at)
+            backlog.look(series, place, limits)
+            end = backlog.cut(place, limits)
+            if end != place or not self.is_full:
+                return series, end
+            if was_full:
+                self.receive_on(place)
 
     def receive_on(self, place: Position | None) -> None:  # noqa: B027 - files are received by others
         """Nothing that is here after a place can be read: receive more all the same."""

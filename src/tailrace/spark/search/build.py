@@ -1,31 +1,26 @@
 """The index in shards, which Spark's tasks make: `index`.
 
-The streaming source of `tailrace.spark` receives the log, and says where each batch ends: always
-where a transaction does. A task for each shard takes the batch into a new version of it (a copy by
-links of the one before), with `tailrace.search.feed`, as an index in one process is made. It reads
-the batch's part of the log itself and not the source's rows, since those come without statements,
-keys and collations; of the rows it indexes those whose key is the shard's. When all shards have
-their new version, the manifest is replaced: readers see all of a batch or nothing.
+The driver follows the log, of a server a copy, and ends each batch where a transaction ends. A task
+for each shard takes the batch into a new version of it (a copy by links of the one before), with
+`tailrace.search.feed`, as an index in one process is made. It reads the batch's part of the log; of
+the rows it indexes those whose key is the shard's. When all shards have their new version, the
+manifest is replaced: readers see all of a batch or nothing.
 
-A shard's version holds its position, so the index needs no checkpoint of Spark's: each run begins a
-query at the index's position. What a killed run made and did not publish is removed by the next.
+A shard's version holds its position, so the index needs no other checkpoint: each run begins at the
+index's position. The next run removes what a killed run made and did not publish.
 """
 
 from __future__ import annotations
 
-import json
 import shutil
 import tempfile
-import threading
 import time
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final
-
-from pyspark.errors import StreamingQueryException
 
 from tailrace.errors import LakeChanged, PipelineError, UsageError
 from tailrace.live.scheme import names_server
@@ -33,18 +28,17 @@ from tailrace.live.url import Source as Server
 from tailrace.log.rows import items
 from tailrace.log.sources import logs_of
 from tailrace.position import Position
-from tailrace.printable import first_line
 from tailrace.schema.letter_case import lowers_names
+from tailrace.schema.user_schema import load
 from tailrace.search.analysis import Analyser
 from tailrace.search.feed import Feed, Indexed, check_indexed
 from tailrace.search.manifest import FILE, Manifest, shard_of
 from tailrace.search.shard import ShardWriter, open_shard, state_in
-from tailrace.spark.datasource import register
-from tailrace.spark.input.offset import Offset
+from tailrace.spark.input.backlog import Backlog, Limits
+from tailrace.spark.input.growing_log import open_log
 from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.search.lake import position_of, take_lake
 from tailrace.spark.session import session
-from tailrace.spark.stream import BASES
 from tailrace.spark.tasks import run
 from tailrace.storage import find
 from tailrace.storage.objects.url import names_object
@@ -53,24 +47,22 @@ from tailrace.table_filter import TableFilter
 from tailrace.transports import SeriesTransport
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Callable, Sequence
     from typing import Literal
 
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql import SparkSession
 
     from tailrace.log.sources import AnyLog
     from tailrace.schema.letter_case import LowerCase
     from tailrace.selection import Start
+    from tailrace.spark.input.growing_log import GrowingLog
     from tailrace.transports.base import Record, Stream
 
-_TRIGGER: Final = "50 milliseconds"
+_LOOK_SECONDS: Final = 0.05
 _BATCH_BYTES: Final = 16 << 20
 """Bytes of log in a batch, so that readers see some of a backlog soon, and a kill costs little."""
-_LOOKS: Final = 0.2
-_LATE: Final = "failed to connect back"
-"""Spark's error if a source's process is not there within ten seconds, as on a busy machine."""
-_STARTS: Final = 5
+_LAKE_SECONDS: Final = 0.2
 
 
 @dataclass(frozen=True)
@@ -269,15 +261,15 @@ def index(
                 raise UsageError("a lake is read without a schema and a keyring")
             indexing.follow_lake(source, stop, follow=follow)
             return indexing.done
-        given: dict[str, Any] = {
-            "path": str(source),
-            "spool": server and str(spool),
-            "keyring": keyring,
-        }
-        given |= {"schema": schema, "start": begin and str(begin)}
-        given |= {"maxBytesPerTrigger": _BATCH_BYTES}
-        stream = {name: str(each) for name, each in given.items() if each is not None}
-        indexing.run(stream, stop, follow=follow)
+        growing = open_log(
+            str(source),
+            None if keyring is None else str(keyring),
+            begin,
+            server and str(spool),
+            None,
+        )
+        with closing(growing):
+            indexing.follow(growing, stop, follow=follow)
     return indexing.done
 
 
@@ -316,11 +308,6 @@ class _Indexing:
         self._shards: list[str | None] = [None] * len(manifest.shards)
         self._published: tuple[str, ...] = ()
         self._hold: Position | None = None
-        self._checkpoint = work
-        self._error: Exception | None = None
-        self._left: int | None = None
-        """Bytes of what the log had when the query began that no batch has yet."""
-        self._has_all = threading.Event()
 
     def begin(self, *, is_new: bool, is_lake: bool) -> Position | None:
         """Where the log is to be read from; None: from where its source says.
@@ -361,86 +348,32 @@ class _Indexing:
                     if LakeView.open(lake).manifest.version == version:
                         raise
                     continue
-            if not follow or (stop is not None and stop.wait(_LOOKS)):
+            if not follow or (stop is not None and stop.wait(_LAKE_SECONDS)):
                 return
             if stop is None:
-                time.sleep(_LOOKS)
+                time.sleep(_LAKE_SECONDS)
 
-    def run(self, stream: dict[str, str], stop: threading.Event | None, *, follow: bool) -> None:
-        """Follow the streaming source, or take in what it has now."""
-        spark = self._spark or session()
-        register(spark)
-        for left in reversed(range(_STARTS)):
-            try:
-                self._query(spark, stream, stop, follow=follow)
-            except StreamingQueryException as error:
-                if self._error is not None:
-                    raise self._error from None
-                if left and _LATE in str(error) and self._left is None:
-                    continue
-                lines = [each for each in str(error).splitlines() if "Error: " in each]
-                text = lines[-1].strip() if lines else first_line(error)
-                raise PipelineError(f"the stream of the log ended: {text}") from error
-            return
-
-    def _query(
-        self,
-        spark: SparkSession,
-        stream: dict[str, str],
-        stop: threading.Event | None,
-        *,
-        follow: bool,
-    ) -> None:
-        self._checkpoint = _own(self._work, "query")
-        frame = spark.readStream.format("binlog").options(**stream).load()
-        writer = frame.writeStream.foreachBatch(self._batch)
-        writer = writer.option("checkpointLocation", self._checkpoint.absolute().as_uri())
-        if follow or not BASES:
-            writer = writer.trigger(processingTime=_TRIGGER)
-        else:
-            writer = writer.trigger(availableNow=True)
-        query = writer.start()
-        if not follow and not BASES:  # there availableNow is one batch, whatever its size
-            threading.Thread(target=self._await_all, args=(query,), daemon=True).start()
-        try:
-            while not query.awaitTermination(_LOOKS):  # type: ignore[arg-type] # a float is right
-                if (stop is not None and stop.is_set()) or (not follow and self._has_all.is_set()):
-                    return
-        finally:
-            query.stop()
-            shutil.rmtree(self._checkpoint, ignore_errors=True)
-
-    def _await_all(self, query: StreamingQuery) -> None:
-        with suppress(Exception):  # `_query` raises it
-            query.processAllAvailable()
-            self._has_all.set()
-
-    def _batch(self, _frame: DataFrame, number: int) -> None:
-        """Called by Spark for each batch; never for two at a time."""
-        try:
-            offset = self._offset(number)
-            first, end = offset.since, offset.position
-            if self._left is None:
-                self._left = 0 if offset.behind is None else offset.behind.bytes
+    def follow(self, log: GrowingLog, stop: threading.Event | None, *, follow: bool) -> None:
+        """Follow the log, or take in what it has by now."""
+        schema = self._log.options["schema"]
+        backlog = Backlog(() if schema is None else load(schema), log.saved(None))
+        first = log.begin(backlog)
+        until = None if follow else backlog.whole(log.upto_now(first))
+        at = backlog.offset(log.look(first), first, None)
+        while stop is None or not stop.is_set():
+            series, end = log.next_end(backlog, at, Limits(_BATCH_BYTES))
+            if until is not None:
+                end = min(end, until)
+            if end > at.position:
+                made = self._made(self._spark, first, end)
+                self._take(made, max(each.hold for each in made), end)
+                at = backlog.offset(series, end, None)
+                log.committed(min(each.position for each in made))  # what is in-doubt is read again
+                backlog.forget(end)
+            elif follow:
+                time.sleep(_LOOK_SECONDS)
             else:
-                self._left -= offset.read or 0
-            if self.done.position is not None and end <= self.done.position and not self._hold:
                 return
-            made = self._made(self._spark, first, end)
-            self._take(made, max(each.hold for each in made), end)
-            if self._left <= 0:
-                self._has_all.set()
-        except Exception as error:
-            self._error = error
-            raise
-
-    def _offset(self, number: int) -> Offset:
-        """Where a batch ends, and, if it may be its first, where the query began.
-
-        Spark tells foreachBatch a number alone; the offset of that is in the query's checkpoint.
-        """
-        text = (self._checkpoint / "offsets" / str(number)).read_text(encoding="utf-8")
-        return Offset.of(json.loads(text.splitlines()[-1]))
 
     def _made(
         self,
