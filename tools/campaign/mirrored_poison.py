@@ -191,7 +191,7 @@ def _decode(name: str) -> Any:
 
 def _alter(name: str) -> Any:
     def concerns(*given: Any) -> bool:
-        return f" {DATABASE}.{name} " in given[-1]  # the statement, as reasons quote it
+        return f"«ALTER TABLE {name} " in given[-1]  # the statement, as reasons quote it
 
     return _raises(scan, "altered", concerns)
 
