@@ -24,6 +24,7 @@ from tailrace.errors import (
     PipelineError,
     UsageError,
 )
+from tailrace.schema.alteration import altered
 from tailrace.spark import mirror
 from tailrace.spark.failure import failure, of_one_table
 from tailrace.spark.lake.delta import DeltaTables
@@ -685,6 +686,36 @@ def test_statements_that_name_other_tables_or_fewer_columns_than_they_change(
         columns = ("id", "v") if name == "osc.n" else ("id",)
         assert logged.rows(name, *columns) == (before if name in aside else now)[name], name
         assert not any(sql in str(states[name].set_aside) for sql in made)
+
+
+def test_a_mistake_about_an_alter_table_stops_its_table(source, tmp_path, monkeypatch):
+    """It keeps the rows from before the statement; taken up without the mistake, it has all."""
+    logged = Logged(source, tmp_path, keep=KEPT)
+    logged.begin("osc")
+    for table in ("osc.a", "osc.b"):
+        logged.say(f"CREATE TABLE {table} (id INT PRIMARY KEY)", f"INSERT INTO {table} VALUES (1)")
+    added = [f"ALTER TABLE osc.{name} ADD v INT DEFAULT 7" for name in "ab"]
+    logged.say(*added, *(f"INSERT INTO osc.{name} VALUES (2, 3)" for name in "ab"))
+    logged.take()
+    rows = sorted(source.query("SELECT id, v FROM osc.a"))
+    source.disconnect()
+
+    def mistaken(*arguments):
+        if any(added[0] in str(each) for each in arguments):
+            raise KeyError("osc.a")
+        return altered(*arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("tailrace.columns.read.scan.altered", mistaken)
+        logged.land()
+    states = logged.states()
+    assert f"KeyError: 'osc.a': «{added[0]}»" in states["osc.a"].set_aside.reason
+    assert states["osc.b"].set_aside is None
+    assert logged.rows("osc.a", "id") == [(1,)]
+    assert logged.rows("osc.b", "id", "v") == rows
+    logged.land(retry_tables="osc.a")
+    assert logged.states()["osc.a"].set_aside is None
+    assert logged.rows("osc.a", "id", "v") == rows
 
 
 @pytest.mark.parametrize("source", ["mariadb-11.8"], indirect=True)

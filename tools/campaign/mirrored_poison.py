@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from unittest import mock
 
+from tailrace.columns.read import scan
 from tailrace.columns.read.table import TableDecoder
 from tailrace.spark.current import build, jobs
 from tailrace.spark.history import jobs as history_jobs
@@ -189,10 +190,10 @@ def _decode(name: str) -> Any:
 
 
 def _alter(name: str) -> Any:
-    def concerns(_split: Any, change: Any) -> bool:
-        return bool(change.table == f"{DATABASE}.{name}")
+    def concerns(*given: Any) -> bool:
+        return f"«ALTER TABLE {name} " in given[-1]  # the statement, as reasons quote it
 
-    return _raises(build, "alterations", concerns)
+    return _raises(scan, "altered", concerns)
 
 
 @contextmanager

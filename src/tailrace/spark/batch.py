@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from tailrace.errors import LakeChanged, PipelineError
 from tailrace.position import Position
+from tailrace.printable import printable
 from tailrace.schema.catalogue import CASE_REMEDY
 from tailrace.schema.catalogue_json import from_json, to_json
 from tailrace.schema.letter_case import lowered
@@ -31,7 +32,6 @@ from tailrace.spark.current.build import (
 from tailrace.spark.failure import Failure, check_writable, failure, rejection
 from tailrace.spark.helper_tables import Followed, follow, is_helper, left_over
 from tailrace.spark.history.build import BuiltHistory, build_history
-from tailrace.spark.history.times import commit_times
 from tailrace.spark.lake.asides import Asides, in_order, since
 from tailrace.spark.lake.assemble import Made
 from tailrace.spark.manifest.damage import reading
@@ -447,7 +447,7 @@ class Batches:
         if "history" in self._options.keep:
             histories = self._history(sources, again)
             histories |= self._rejected_histories(sources, histories)
-            histories |= self._with_gaps(taken, histories, restarts)
+            histories |= self._with_gaps(histories, restarts)
             laps.lap("history")
         not_kept = self._not_kept()
         causes = [(key, each.failed) for key, each in built.items()]
@@ -652,10 +652,8 @@ class Batches:
             before = known.set_aside if known is not None else None
             if before is not None and cause.reason in before.reason:  # it names the statement
                 cause = replace(cause, reason=before.reason)
-            elif statement := first_statement(splits, self._name(key, source)):
-                place, text = statement
-                if str(place) not in cause.reason:
-                    cause = replace(cause, reason=f"{cause.reason} ({place}: {text})")
+            elif (text := first_statement(splits, self._name(key, source))) not in cause.reason:
+                cause = replace(cause, reason=f"{cause.reason} ({printable(text)})")
         if known is not None:
             asides.fail_state(key, known, cause, all=all)
             return
@@ -691,7 +689,8 @@ class Batches:
         unread = {source: asides.unread(source) for source in taken}
         jobs = [
             SplitJob(
-                *(split, tables.with_also(self._followed[source].read), self._statements),
+                replace(split, changes=()),  # what statements did is worked out here
+                *(tables.with_also(self._followed[source].read), self._statements),
                 *(folder, options.shards),
                 skip=unread[source],
                 only=again.read,
@@ -805,10 +804,7 @@ class Batches:
         return known is not None and known.history is not None and known.history.refused is not None
 
     def _with_gaps(
-        self,
-        taken: Mapping[str, Taken],
-        histories: Mapping[str, BuiltHistory],
-        restarts: Mapping[str, TableChange],
+        self, histories: Mapping[str, BuiltHistory], restarts: Mapping[str, TableChange]
     ) -> dict[str, BuiltHistory]:
         """The histories of tables that come back lack the versions since they stood still."""
         found = {}
@@ -817,8 +813,8 @@ class Batches:
             status = state.set_aside
             if built is None or built.failed is not None or status is None:
                 continue
-            micros = commit_times(taken[state.source].splits)[change.seq]
-            until = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=micros)
+            since_1970 = dt.timedelta(microseconds=change.micros)
+            until = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + since_1970
             reason = status.reason.removeprefix(f"{state.full_name}: ")
             gap = (
                 f"not all versions since {status.parts.get('history') or 'the log begins'} until "
@@ -944,7 +940,7 @@ class Batches:
         if again.keys is not None:
             return follow(table_changes(taken.splits), known, self._options.tables)
         every = self._every[source]
-        changes = [change for at, change, _ in placed(every.splits) if at >= taken.begin]
+        changes = [change for at, change in placed(every.splits) if at >= taken.begin]
         found = follow(changes, known, self._options.tables)
         return found if taken.end == every.end else replace(found, still=found.read)
 

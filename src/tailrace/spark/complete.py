@@ -82,14 +82,14 @@ def _emptied(taken: Taken) -> set[str]:
 def _gone(taken: Taken) -> set[str]:
     """The tables that statements made, renamed or dropped, and that are no more."""
     changes = [change for split in taken.splits for change in split.changes]
-    found = lives((), (), changes, {}, lambda _: True)
+    found = lives((), (), changes, lambda _: True)
     return {name for name, life in found.items() if life.dropped}
 
 
 def _exchanged(taken: Taken) -> set[str]:
     """The tables that partitions were exchanged for, which are set aside for that."""
     changes = (change for split in taken.splits for change in split.changes)
-    return {name for change in changes for name in change.others}
+    return {change.table for change in changes if change.exchanged}
 
 
 def _incomplete(manifest: Manifest, taken: Mapping[str, Taken], source: str) -> Status:

@@ -10,16 +10,12 @@ of the rows before.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tailrace.columns.read.split import overlapping
-from tailrace.events import DecodeContext
-from tailrace.events.query import QueryEvent
 from tailrace.position import Position
-from tailrace.printable import one_line, printable
 from tailrace.spark.current.lineage import is_dropped
 from tailrace.spark.input.cursor import SourceCursor
-from tailrace.storage import EventReader
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -31,18 +27,13 @@ if TYPE_CHECKING:
     from tailrace.spark.manifest.status import Status
     from tailrace.values.schema import TableDefinition
 
-_LONGEST: Final = 100
-"""Characters of a statement in a reason."""
 
-
-def placed(splits: Sequence[Split]) -> Iterator[tuple[Position, TableChange, Split]]:
-    """What statements in the splits did to tables, in order, with where their transactions begin
-    and with their splits.
-    """
+def placed(splits: Sequence[Split]) -> Iterator[tuple[Position, TableChange]]:
+    """What statements in the splits did to tables, in order, and where their transactions begin."""
     for split in splits:
         for change in split.changes:
             if split.start <= change.offset < split.end:
-                yield Position(split.file, change.began or change.offset), change, split
+                yield Position(split.file, change.began or change.offset), change
 
 
 def restart(
@@ -52,7 +43,7 @@ def restart(
     stands. So does one that renames it, unless it can be taken up again under its old name.
     """
     found = (
-        (at, change) for at, change, _ in placed(splits) if _restarts(change, table, status.ended)
+        (at, change) for at, change in placed(splits) if _restarts(change, table, status.ended)
     )
     return next(found, None)
 
@@ -95,28 +86,19 @@ def between(splits: Sequence[Split], tables: Collection[str]) -> Position | None
     begin = Position(splits[0].file, splits[0].start) if splits else None
     names = earlier_names(splits, tables)
     found = sorted(
-        {at for at, change, _ in placed(splits) if at != begin and _names_any(change, names)}
+        {at for at, change in placed(splits) if at != begin and _names_any(change, names)}
     )
     return found[len(found) // 2] if found else None
 
 
-def first_statement(splits: Sequence[Split], table: str) -> tuple[Position, str] | None:
-    """The statement about a table with which splits begin: where it stands, and its text."""
+def first_statement(splits: Sequence[Split], table: str) -> str:
+    """The statement about a table with which splits begin, as reasons quote it; empty if none."""
     names = earlier_names(splits, [table])
-    for at, change, split in placed(splits):
+    for at, change in placed(splits):
         if at != Position(splits[0].file, splits[0].start):
             break
         if _names_any(change, names):
-            return Position(split.file, change.offset), _text(split, change)
-    return None
-
-
-def _text(split: Split, change: TableChange) -> str:
-    context = DecodeContext()
-    for at, raw in EventReader(split.log, start=change.began or change.offset):
-        event = context.decode(raw, file=split.file, offset=at)
-        if at >= change.offset:
-            return printable(one_line(event.sql, _LONGEST)) if isinstance(event, QueryEvent) else ""
+            return change.statement
     return ""
 
 

@@ -26,15 +26,18 @@ from tailrace.constants import (
     EventType,
     event_name,
 )
-from tailrace.errors import BoundaryError, PipelineError, TruncatedEvent
+from tailrace.errors import BoundaryError, PipelineError, TailraceError, TruncatedEvent
 from tailrace.events import DecodeContext
 from tailrace.events.format_description import FormatDescriptionEvent
+from tailrace.events.gtids import GtidEvent
 from tailrace.events.header import bad_length, unpack_header
 from tailrace.events.query import QueryEvent
 from tailrace.events.transaction import XaPrepareEvent
 from tailrace.events.walk import ends_as_said, event_length
 from tailrace.log_name import file_number
 from tailrace.position import Position, sequence
+from tailrace.printable import first_line
+from tailrace.schema.alteration import altered
 from tailrace.schema.classify import classify
 from tailrace.schema.clauses import RenameTable
 from tailrace.schema.ddl import AlterTable, effects, shown_statement
@@ -47,8 +50,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from tailrace.events.transaction import XaName
+    from tailrace.schema.alteration import Alteration
     from tailrace.schema.catalogue import Catalogue
     from tailrace.schema.ddl import Effect
+    from tailrace.schema.session import StatementSession
     from tailrace.storage import LogFile
     from tailrace.transaction.committed import Rollbacks
     from tailrace.values.schema import TableDefinition
@@ -56,6 +61,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 _ROOM: Final = 1 << 12
+_MILLION: Final = 1_000_000
 
 
 @dataclass(slots=True)
@@ -139,7 +145,7 @@ class Scan:
         frame[[f.BOUND_TARGET, f.INNER_TARGET]] = target
         frame[f.LAST] = max(start, 4) if start < TO_THE_END else TO_THE_END
         self.parts = [SplitPart(max(start, 4), catalogue.copy())]
-        self._at = 4
+        self._at = self._block = 4
         self._holding = holding
         self._heads = PayloadHeads()
 
@@ -166,6 +172,7 @@ class Scan:
             consumed = 0
             while blocks.next(consumed):
                 begin = int(blocks.data.ctypes.data)
+                self._block = blocks.offset
                 will_read(blocks.size)
                 scan = reading("scan_events")
                 frame[f.CURSOR] = begin
@@ -406,13 +413,17 @@ class Scan:
         if self._catalogue.lowers_names and not self._context.lowers_names:  # the event shows it
             self._context.lower_names()
         session, sql = session_of_event(event, flavour)
-        done = () if session is None else effects(sql, event.database, session)
-        statement = shown_statement(sql, Position(self.log.name, event.offset or 0))
-        changes = [
-            replace(change, began=began, before=definition, after=self._definition(effect))
-            for effect, definition in zip(done, definitions, strict=True)
-            for change in table_changes(effect, seq, statement)
-        ]
+        changes: list[TableChange] = []
+        if session is not None:
+            statement = shown_statement(sql, Position(self.log.name, event.offset or 0))
+            micros = self._commit_time(began) or event.timestamp * _MILLION
+            done = effects(sql, event.database, session)
+            for effect, definition in zip(done, definitions, strict=True):
+                alteration = self._altered(effect, definition, event, session, sql, statement)
+                changes += [
+                    replace(change, began=began, micros=micros, statement=statement)
+                    for change in table_changes(effect, seq, statement, alteration)
+                ]
         if before is not None:
             apart = self._cascades and bool(changes)
             apart = apart and _alters_keys(changes, before, self._catalogue)
@@ -421,6 +432,44 @@ class Scan:
         self.parts[-1].changes += changes
         if (event.offset or 0) < self.parts[0].start:
             self.parts[0] = SplitPart(self.parts[0].start, self._catalogue.copy())
+
+    def _altered(
+        self,
+        effect: Effect,
+        before: TableDefinition | None,
+        event: QueryEvent,
+        session: StatementSession,
+        sql: str,
+        statement: str,
+    ) -> Alteration | str | None:
+        """What an ALTER TABLE did to its table's rows, or why that is not known.
+
+        A mistake of ours there stops one table, and not the plan.
+        """
+        if not isinstance(effect, AlterTable):
+            return None
+        after = self._definition(effect)
+        try:
+            return altered(effect.clauses, before, after, event, session, sql, statement)
+        except MemoryError:
+            raise
+        except Exception as error:  # noqa: BLE001 - as above
+            kind = "" if isinstance(error, TailraceError) else f"{type(error).__name__}: "
+            return kind + first_line(error)
+
+    def _commit_time(self, began: int) -> int | None:
+        """When the transaction under way was committed, if its GTID event at ``began`` says so."""
+        if began < self._block:
+            raw = inside_of(self.log, began).opening
+        else:
+            address = began - int(self._frame[f.BASE])
+            header = ctypes.string_at(address, HEADER_SIZE)
+            size = event_length(header) if header[4] in GTID_TYPES else 0
+            raw = ctypes.string_at(address, size)
+        if not raw:
+            return None
+        event = self._context.decode(raw, file=self.log.name, offset=began, verify_checksum=False)
+        return event.commit_timestamp if isinstance(event, GtidEvent) else None
 
     def _definition(self, effect: Effect) -> TableDefinition | None:
         """The table that an ALTER TABLE alters, by its old or its new name, as it is now."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from tailrace.spark.cascade.jobs import FindJob, PlayJob, Rows, find, play
-from tailrace.spark.current.build import altering, table_changes
+from tailrace.spark.current.build import table_changes
 from tailrace.spark.current.conform import RefusedError
 from tailrace.spark.current.flat import Target
 from tailrace.spark.current.given import keyed
@@ -129,16 +129,9 @@ class _Work:
         self._quiet = tuple(quiet)
         self._run = run
         self._keys = keys
-        failed: dict[str, Failure] = {}
         self._files = keyed(source.files, keys)
-        self._lives = lives(
-            source.committed,
-            self._files,
-            table_changes(source.splits),
-            altering(source.splits, failed),
-            source.wanted,
-        )
-        self._failed = failed
+        changes = table_changes(source.splits)
+        self._lives = lives(source.committed, self._files, changes, source.wanted)
 
     def make(
         self, links: Sequence[Link], folder: Path
@@ -147,8 +140,6 @@ class _Work:
         rows: dict[str, Rows] = {}
         bases: dict[str, Base] = {}
         for child in dict.fromkeys(each.child for each in links):
-            if child in self._failed:
-                return self._failed[child]
             found = self._rows(child, links)
             if found is not None:
                 rows[child] = found[0]

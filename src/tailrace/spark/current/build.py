@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import pyarrow as pa
 
-from tailrace.spark.current.alters import alterations
 from tailrace.spark.current.conform import RefusedError
 from tailrace.spark.current.given import keyed
 from tailrace.spark.current.jobs import CutJob, FoldJob, cut, fold_all
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
     from tailrace.columns import Split, TableChange
     from tailrace.spark.changelog import ChangeFile
-    from tailrace.spark.current.alters import Alteration
     from tailrace.spark.current.jobs import Folded
     from tailrace.spark.current.lineage import Life
     from tailrace.spark.current.patch import Patched, PatchJob
@@ -75,27 +73,6 @@ def table_changes(splits: Sequence[Split]) -> list[TableChange]:
         if split.start <= change.offset < split.end
     ]
     return sorted(found, key=lambda change: change.seq)
-
-
-def altering(
-    splits: Sequence[Split], failed: dict[str, Failure]
-) -> dict[int, dict[str, Alteration]]:
-    """What the altering statements in the splits did to tables, by ``_seq`` and table.
-
-    Tables for which that could not be determined go to ``failed``.
-    """
-    found: dict[int, dict[str, Alteration]] = {}
-    for split in splits:
-        for change in split.changes:
-            offset = change.offset
-            if change.kind == "alter" and split.start <= offset < split.end:
-                try:
-                    done = alterations(split, change)
-                except Exception as error:  # noqa: BLE001 - `failure` raises what is not its own
-                    failed[change.table] = failure(error)
-                else:
-                    found.setdefault(change.seq, {}).update(done)
-    return found
 
 
 @dataclass(frozen=True)
@@ -163,15 +140,12 @@ def build(
     counts: dict[str, int] = {}
     ended: dict[str, tuple[SourceChanges, Life]] = {}  # if these are rejected
     for source in sources:
-        failed: dict[str, Failure] = {}
-        changes, done = table_changes(source.splits), altering(source.splits, failed)
         files = keyed(source.files, keys)
-        found = lives(source.committed, files, changes, done, source.wanted)
+        found = lives(source.committed, files, table_changes(source.splits), source.wanted)
         for name, life in found.items():
             if name in source.aside | source.strangers:
                 continue
-            cause = failed.get(name) or source.lacking(_names(life))
-            cause = cause or source.outdated(life.had)
+            cause = source.lacking(_names(life)) or source.outdated(life.had)
             if cause is not None:
                 built[name] = _last(source, name, life, cause)
                 continue
@@ -203,9 +177,8 @@ def build(
 
 def with_a_begin(source: SourceChanges, keys: Mapping[str, tuple[str, ...]] = NO_KEYS) -> set[str]:
     """The tables that had a history (`has_begun`)."""
-    changes, done = table_changes(source.splits), altering(source.splits, {})
     files = keyed(source.files, keys)
-    found = lives(source.histories, files, changes, done, source.wanted)
+    found = lives(source.histories, files, table_changes(source.splits), source.wanted)
     return {name for name, life in found.items() if has_begun(life, files, source.histories)}
 
 

@@ -21,10 +21,10 @@ from tailrace.values.schema import Logical
 from tailrace.values.sql_type import sql_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from tailrace.columns import TableChange
-    from tailrace.spark.current.alters import Alteration
+    from tailrace.schema.alteration import Alteration
     from tailrace.values.schema import Column
 
 
@@ -73,29 +73,22 @@ def lives(
     known: Iterable[str],
     changed: Iterable[str],
     changes: Sequence[TableChange],
-    alterations: Mapping[int, Mapping[str, Alteration]],
     wanted: Callable[[str], bool],
 ) -> dict[str, Life]:
     """The lives of all tables, by the names that they have at the end.
 
     ``known`` are the tables of the committed version, ``changed`` those with changes now;
-    ``changes`` what statements did, in order, and ``alterations`` what the altering ones did, by
-    ``_seq`` and table. ``wanted`` tells the tables that are mirrored.
+    ``changes`` what statements did, in order. ``wanted`` tells the tables that are mirrored.
     """
     found = {name: Life([Segment(name, 0)], base=name) for name in known}
     for name in changed:
         found.setdefault(name, Life([Segment(name, 0)]))
     for change in changes:
-        _take(found, change, alterations, wanted)
+        _take(found, change, wanted)
     return found
 
 
-def _take(
-    found: dict[str, Life],
-    change: TableChange,
-    alterations: Mapping[int, Mapping[str, Alteration]],
-    wanted: Callable[[str], bool],
-) -> None:
+def _take(found: dict[str, Life], change: TableChange, wanted: Callable[[str], bool]) -> None:
     name, seq = change.table, change.seq
     match change.kind:
         case "create":
@@ -118,14 +111,13 @@ def _take(
                 found[new] = moved
             elif new in found:
                 found[new] = Life([Segment(new, seq)], dropped=True)
-        case "alter":
-            for altered, done in alterations.get(seq, {}).items():
-                if done.moves_rows and wanted(altered):  # rows may come that no event has
-                    found.setdefault(altered, Life([Segment(altered, seq)]))
-                if life := found.get(altered):
-                    life.alterations.append((seq, done))
-                    if done.moves_rows and not life.dropped:
-                        life.refused = done.moves_rows
+        case "alter" if (done := change.alteration) is not None:
+            if done.moves_rows and wanted(name):  # rows may come that no event has
+                found.setdefault(name, Life([Segment(name, seq)]))
+            if life := found.get(name):
+                life.alterations.append((seq, done))
+                if done.moves_rows and not life.dropped:
+                    life.refused = done.moves_rows
         case "unclear":
             for each in list(found):
                 if name in {each, "*.*"} and not found[each].dropped:
@@ -221,8 +213,8 @@ def _held_after(columns: pa.Schema, alterations: Sequence[Alteration]) -> dict[s
             if wanted is not None:
                 now[name] = _redeclared(held, wanted, name, alteration.statement)
         now |= {
-            name: _Held(source, None)
-            for name, source in alteration.added.items()
+            name: _Held(Source(None, each.text, each.unknown), None)
+            for name, each in alteration.added.items()
             if name.casefold() not in there  # ADD COLUMN IF NOT EXISTS
         }
     return now

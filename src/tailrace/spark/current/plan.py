@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from tailrace.columns.arrays import described_column
-from tailrace.spark.current.alters import Alteration
+from tailrace.schema.alteration import Added, Alteration
 from tailrace.spark.current.conform import RefusedError, Source
 from tailrace.spark.current.flat import Target
 from tailrace.spark.current.given import check_columns
@@ -211,11 +211,7 @@ def _shape(
 
 def _added_before(current: Current) -> Alteration:
     """The columns that earlier runs met no row of, as if they were added now."""
-    return Alteration(
-        {},
-        {name: Source(None, text, unknown) for name, text, unknown in current.added},
-        frozenset(),
-    )
+    return Alteration(added={name: Added(text, unknown) for name, text, unknown in current.added})
 
 
 def _without(

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tailrace.spark.current.build import NO_KEYS, altering, cut_all, grouped, table_changes
+from tailrace.spark.current.build import NO_KEYS, cut_all, grouped, table_changes
 from tailrace.spark.current.conform import RefusedError
 from tailrace.spark.current.given import keyed
 from tailrace.spark.current.plan import plan_table
 from tailrace.spark.failure import Failure, failure
 from tailrace.spark.history.jobs import HISTORY_FIELDS, End, VersionsJob, versions_all
 from tailrace.spark.history.stages import stages
-from tailrace.spark.history.times import commit_times
 from tailrace.spark.manifest.manifest import Current, DataFile, History
 from tailrace.spark.parquet.footer import row_groups
 
@@ -90,18 +89,10 @@ def build_history(
     built: dict[str, BuiltHistory] = {}
     for number, source in enumerate(sources):
         files = keyed(source.files, keys)
-        failed: dict[str, Failure] = {}
-        found = stages(
-            source.histories,
-            files,
-            table_changes(source.splits),
-            altering(source.splits, failed),
-            commit_times(source.splits),
-            source.wanted,
-        )
+        found = stages(source.histories, files, table_changes(source.splits), source.wanted)
         place = folder / str(number)
         place.mkdir()
-        made = _Run(source, files, keys, run, place, failed).make(found)
+        made = _Run(source, files, keys, run, place).make(found)
         names = {stage.table for stage in found if source.wanted(stage.table)}
         for name in names - source.aside - source.strangers:
             mine = {s: made[s] for s in found if s.table == name and s in made}
@@ -171,10 +162,8 @@ class _Run:
         keys: Mapping[str, tuple[str, ...]],
         run: Runner,
         folder: Path,
-        failed: Mapping[str, Failure],
     ) -> None:
         self._source = source
-        self._failed = failed
         self._files = files
         self._keys = keys
         self._run = run
@@ -228,7 +217,7 @@ class _Run:
             before = self._made.get(other) if other is not None else None
             if before is not None and before.failed is not None:
                 return before.failed
-        return self._failed.get(stage.table)
+        return None
 
     def _rows(self, stage: Stage) -> Rows | None:
         """What a stage begins with."""

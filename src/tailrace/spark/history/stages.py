@@ -16,10 +16,10 @@ from tailrace.spark.current.lineage import Life, Segment, is_dropped
 from tailrace.spark.history.jobs import End
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from tailrace.columns import TableChange
-    from tailrace.spark.current.alters import Alteration
+    from tailrace.schema.alteration import Alteration
 
 
 @dataclass(eq=False)
@@ -78,33 +78,28 @@ def stages(
     known: Iterable[str],
     changed: Iterable[str],
     changes: Sequence[TableChange],
-    alterations: Mapping[int, Mapping[str, Alteration]],
-    micros: Mapping[int, int],
     wanted: Callable[[str], bool],
 ) -> list[Stage]:
     """All stages, each after those that it begins with.
 
     ``known`` are the tables with a committed history, ``changed`` those with changes now;
-    ``changes`` what statements did, in order, ``alterations`` what the altering ones did, by
-    ``_seq`` and table, and ``micros`` when they did it. ``wanted`` tells the tables that are
-    mirrored.
+    ``changes`` what statements did, in order. ``wanted`` tells the tables that are mirrored.
     """
-    timeline = _Timeline(micros, wanted)
+    timeline = _Timeline(wanted)
     for name in known:
         timeline.begin(Stage(name, 0, base=name))
     for name in changed:
         if name not in timeline.now:
             timeline.begin(Stage(name, 0))
     for change in changes:
-        timeline.take(change, alterations.get(change.seq, {}))
+        timeline.take(change)
     return timeline.all
 
 
 class _Timeline:
     """Takes what statements did, in order; ``now`` is the stage that each table is in."""
 
-    def __init__(self, micros: Mapping[int, int], wanted: Callable[[str], bool]) -> None:
-        self._micros = micros
+    def __init__(self, wanted: Callable[[str], bool]) -> None:
         self._wanted = wanted
         self.now: dict[str, Stage] = {}
         self.all: list[Stage] = []
@@ -113,30 +108,29 @@ class _Timeline:
         self.now[stage.table] = stage
         self.all.append(stage)
 
-    def take(self, change: TableChange, altered: Mapping[str, Alteration]) -> None:
+    def take(self, change: TableChange) -> None:
         name, seq = change.table, change.seq
         match change.kind:
             case "create" | "truncate":
-                before = self._end(name, seq)
+                before = self._end(name, change)
                 emptied = before if change.kind == "truncate" else None
                 self.begin(Stage(name, seq, emptied=emptied))
             case "drop":
                 for each in [each for each in self.now if is_dropped(each, name)]:
-                    self._end(each, seq)
+                    self._end(each, change)
                     self.begin(Stage(each, seq))
             case "rename":
-                self._rename(name, change.renamed or name, seq)
-            case "alter":
-                for each, done in altered.items():
-                    self._alter(each, done, seq)
+                self._rename(name, change.renamed or name, change)
+            case "alter" if change.alteration is not None:
+                self._alter(change, change.alteration)
             case "unclear":
                 for each in [each for each in self.now if name in {each, "*.*"}]:
-                    self._stop(each, seq, f"a statement was not understood: {change.reason}")
+                    self._stop(each, change, f"a statement was not understood: {change.reason}")
 
-    def _end(self, name: str, seq: int, *, go_on: bool = False) -> Stage | None:
-        stage = self._cut(name, seq)
+    def _end(self, name: str, change: TableChange, *, go_on: bool = False) -> Stage | None:
+        stage = self._cut(name, change.seq)
         if stage is not None:
-            stage.end = End(self._micros[seq], seq if go_on else None)
+            stage.end = End(change.micros, change.seq if go_on else None)
         return stage
 
     def _cut(self, name: str, seq: int) -> Stage | None:
@@ -145,30 +139,32 @@ class _Timeline:
             stage.high = seq
         return stage
 
-    def _stop(self, name: str, seq: int, reason: str) -> None:
-        if self._end(name, seq) is not None:
-            self.begin(Stage(name, seq, refused=reason))
+    def _stop(self, name: str, change: TableChange, reason: str) -> None:
+        if self._end(name, change) is not None:
+            self.begin(Stage(name, change.seq, refused=reason))
 
-    def _rename(self, old: str, new: str, seq: int) -> None:
-        before = self._end(old, seq, go_on=self._wanted(new))
+    def _rename(self, old: str, new: str, change: TableChange) -> None:
+        seq = change.seq
+        before = self._end(old, change, go_on=self._wanted(new))
         self.begin(Stage(old, seq))
         if not self._wanted(new):
             return
-        self._end(new, seq)
+        self._end(new, change)
         stage = Stage(new, seq, after=before, unknown=old if before is None else None)
         if not self._wanted(old):
             stage.refused = f"it was named {old} before, which is not mirrored"
         self.begin(stage)
 
-    def _alter(self, name: str, done: Alteration, seq: int) -> None:
+    def _alter(self, change: TableChange, done: Alteration) -> None:
+        name, seq = change.table, change.seq
         if name not in self.now:
             if not done.moves_rows or not self._wanted(name):
                 return
             self.begin(Stage(name, seq))  # rows may come that no event has
         if done.moves_rows:
-            self._stop(name, seq, done.moves_rows)
+            self._stop(name, change, done.moves_rows)
         else:
-            before = self._end(name, seq, go_on=True) if done.reshapes else self._cut(name, seq)
+            before = self._end(name, change, go_on=True) if done.reshapes else self._cut(name, seq)
             stage = Stage(name, seq, after=before, altered=done)
-            stage.altered_at = self._micros[seq] if done.redeclared or done.converts else None
+            stage.altered_at = change.micros if done.redeclared or done.converts else None
             self.begin(stage)

@@ -1,19 +1,16 @@
 """What an ALTER TABLE did to a table's existing rows: which columns stayed, with which values.
 
 The log has the statement and no row: a column that was renamed keeps its values, one that was added
-has its default in all rows. The statement is read again at its place in the log, which is a few
-bytes for each of the rare statements that alter a table.
+has its default in all rows.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from tailrace.errors import EventDecodeError, SchemaError
-from tailrace.events import DecodeContext
-from tailrace.events.query import QueryEvent
+from tailrace.errors import SchemaError
 from tailrace.events.status_vars import StatusVariable
 from tailrace.schema.clauses import (
     COMPUTED,
@@ -26,32 +23,40 @@ from tailrace.schema.clauses import (
 )
 from tailrace.schema.conversions import Modes, Redeclared, may_be_narrower, redeclared
 from tailrace.schema.defaults import Session, added_value
-from tailrace.schema.session import session_of_event
 from tailrace.schema.tokens import tokenize
-from tailrace.spark.current.conform import Source
-from tailrace.storage import EventReader
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from tailrace.columns import Split, TableChange
-    from tailrace.schema.ddl import AlterTable
+    from tailrace.events.query import QueryEvent
+    from tailrace.schema.clauses import Clause
     from tailrace.schema.session import StatementSession
     from tailrace.schema.tokens import SqlToken
-    from tailrace.values.schema import ColumnDefinition
+    from tailrace.values.schema import ColumnDefinition, TableDefinition
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
+class Added:
+    """What an added column has in existing rows: ``text``, as SELECT prints it (None: NULL).
+
+    ``unknown`` says why the log does not tell.
+    """
+
+    text: str | None = None
+    unknown: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Alteration:
     """The columns of a table's rows after a statement, by those before.
 
-    ``renamed`` maps old names to new ones, ``added`` new columns to what they have in the rows that
-    were there. All clauses see the table as it was before the statement, as the servers do it.
+    ``renamed`` maps old names to new ones, ``added`` new columns to what existing rows have in
+    them. All clauses see the table as it was before the statement, as the servers do it.
     """
 
-    renamed: Mapping[str, str]
-    added: Mapping[str, Source]
-    dropped: frozenset[str]
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    added: Mapping[str, Added] = field(default_factory=dict)
+    dropped: frozenset[str] = frozenset()
     redeclared: Mapping[str, Redeclared] = field(default_factory=dict)
     """Columns of another type, by their new names in lower case."""
     converts: bool = False
@@ -72,56 +77,47 @@ class Alteration:
         return bool(self.renamed or self.added or self.dropped or narrowed)
 
 
-_SHOWN: Final = 200
+def exchanged(statement: str) -> Alteration:
+    """What a statement did to a table that it exchanged a partition for."""
+    return Alteration(moves_rows=_moved("its rows", statement), statement=statement)
 
 
-def alterations(split: Split, change: TableChange) -> dict[str, Alteration]:
-    """What the statement of an ``alter`` change of a split did, by table.
-
-    It is one table, unless a partition was exchanged for another table. Raises LogError where the
-    statement cannot be read any more.
-    """
-    offset = change.offset
-    event, context = _statement(split, offset)
-    session, sql = session_of_event(event, context.flavour)
-    if session is None or change.effect is None:
-        return {}
-    tokens = tokenize(sql, session.flavour, session.sql_mode)
-    told = f"{' '.join(sql.split())[:_SHOWN]} ({split.file}:{offset})"
-    done = {change.table: _altered(change.effect, change, event, session, tokens, told)}
-    moved = Alteration({}, {}, frozenset(), moves_rows=_moved(told, "its rows"), statement=told)
-    return done | dict.fromkeys(change.others, moved)
+def _moved(what: str, statement: str) -> str:
+    return f"{what} may have come, gone or changed with {statement}, and the log has no row of it"
 
 
-def _moved(told: str, what: str) -> str:
-    return f"{what} may have come, gone or changed with {told}, and the log has no row of it"
-
-
-def _altered(
-    effect: AlterTable,
-    change: TableChange,
+def altered(
+    clauses: Sequence[Clause],
+    before: TableDefinition | None,
+    after: TableDefinition | None,
     event: QueryEvent,
     session: StatementSession,
-    tokens: Sequence[SqlToken],
-    told: str,
+    sql: str,
+    statement: str,
 ) -> Alteration:
+    """What the clauses of an ALTER TABLE did to its table.
+
+    ``before`` and ``after`` are its definitions, where statements in the log or its server have
+    defined it; ``sql`` is the statement of the event, which reasons quote as ``statement``.
+    """
     renamed: dict[str, str] = {}
-    added: dict[str, Source] = {}
+    added: dict[str, Added] = {}
     dropped: set[str] = set()
-    moves = moves_rows(effect.clauses)
-    after = change.after.columns if change.after is not None else ()
-    defined = {each.name.casefold(): each for each in after}
+    tokens: Sequence[SqlToken] = ()
+    defined = {each.name.casefold(): each for each in (after.columns if after is not None else ())}
     started = Session(
         event.timestamp_us,
         event.status_value(StatusVariable.TIME_ZONE),
         event.explicit_timestamps,
     )
     modes = Modes.of(event.status_value(StatusVariable.SQL_MODE) or 0, session.flavour)
-    for clause in effect.clauses:
+    for clause in clauses:
         match clause:
             case PutColumn(column, None):
                 new = defined.get(column.name.casefold()) or column.define(None, session)
-                added[column.name] = _added(clause, tokens, new, started, told)
+                tokens = tokens or tokenize(sql, session.flavour, session.sql_mode)
+                own = tokens[slice(*clause.tokens)]
+                added[column.name] = _added(own, new, started, statement)
             case PutColumn(column, old) if old != column.name:
                 renamed[str(old)] = column.name
             case RenameColumn(old, new):
@@ -130,20 +126,22 @@ def _altered(
                 dropped.add(name)
             case _:
                 pass
+    reason = moves_rows(clauses)
     return Alteration(
         renamed,
         added,
         frozenset(dropped),
-        _all_redeclared(effect, change, renamed, session, modes),
-        change.after is None and any(isinstance(each, Convert) for each in effect.clauses),
-        None if moves is None else _moved(told, f"its rows ({moves})"),
-        told,
+        _all_redeclared(clauses, before, after, renamed, session, modes),
+        after is None and any(isinstance(each, Convert) for each in clauses),
+        None if reason is None else _moved(f"its rows ({reason})", statement),
+        statement,
     )
 
 
 def _all_redeclared(
-    effect: AlterTable,
-    change: TableChange,
+    clauses: Iterable[Clause],
+    before: TableDefinition | None,
+    after: TableDefinition | None,
     renamed: Mapping[str, str],
     session: StatementSession,
     modes: Modes,
@@ -163,24 +161,24 @@ def _all_redeclared(
             made = unknown
         found[new.name.casefold()] = made
 
-    if change.before is not None and change.after is not None:
-        before = {column.name.casefold(): column for column in change.before.columns}
+    known = before is not None and after is not None
+    if before is not None and after is not None:
+        olds = {column.name.casefold(): column for column in before.columns}
         back = {new.casefold(): old.casefold() for old, new in renamed.items()}
-        for column in change.after.columns:
+        for column in after.columns:
             name = column.name.casefold()
-            old = before.get(back.get(name, name))
+            old = olds.get(back.get(name, name))
             if old is not None and replace(old, name=column.name, visible=column.visible) != column:
                 put(column, old)
     generated = {
         column.name.casefold()
-        for definition in (change.before, change.after)
+        for definition in (before, after)
         for column in (definition.columns if definition is not None else ())
         if column.generated
     }
     if found:
         found |= dict.fromkeys(generated, unknown)
-    known = change.before is not None and change.after is not None
-    for clause in effect.clauses:
+    for clause in clauses:
         match clause:
             case PutColumn(written, str()):
                 name = written.name.casefold()
@@ -196,32 +194,16 @@ def _all_redeclared(
     return found
 
 
-def _statement(split: Split, offset: int) -> tuple[QueryEvent, DecodeContext]:
-    context = DecodeContext()
-    for at, raw in EventReader(split.log, start=offset):
-        event = context.decode(raw, file=split.file, offset=at)
-        if at == offset and isinstance(event, QueryEvent):
-            return event, context
-        if at >= offset:
-            break
-    raise EventDecodeError("the statement that stood here is gone", file=split.file, offset=offset)
-
-
 def _added(
-    clause: PutColumn,
-    tokens: Sequence[SqlToken],
-    new: ColumnDefinition,
-    session: Session,
-    told: str,
-) -> Source:
-    """What an added column has in the rows that there are."""
-    own = tokens[slice(*clause.tokens)]
+    own: Sequence[SqlToken], new: ColumnDefinition, session: Session, statement: str
+) -> Added:
+    """What a column that is defined by its ``own`` tokens has in existing rows."""
     if not COMPUTED.isdisjoint(token.key for token in own):
-        return Source(None, unknown=f"it is computed by the server, by {told}")
+        return Added(unknown=f"it is computed by the server, by {statement}")
     try:
-        return Source(None, _text(added_value(new, own, session)))
+        return Added(_text(added_value(new, own, session)))
     except SchemaError as error:
-        return Source(None, unknown=f"its default {error.message}, by {told}")
+        return Added(unknown=f"its default {error.message}, by {statement}")
 
 
 def _text(value: Any) -> str | None:
