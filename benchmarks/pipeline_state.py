@@ -22,12 +22,12 @@ import tailrace
 from benchmarks.pipeline_rows import Row, spread
 from tailrace.schema.catalogue_json import from_json, to_json
 from tailrace.spark import mirror
-from tailrace.spark.lake.delta import DeltaTables
+from tailrace.spark.lake.delta.tables import DeltaTables
 from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.lake.steps import Step, steps_json
 from tailrace.spark.lake.table_store import TableStore
-from tailrace.spark.lake_options import LakeOptions
 from tailrace.spark.manifest.journal import Journal
+from tailrace.spark.manifest.lake_options import LakeOptions
 from tailrace.spark.manifest.manifest import Current, DataFile, Manifest, SourceState, TableState
 from tailrace.spark.manifest.on_disk import LocalObjects
 

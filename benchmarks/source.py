@@ -82,7 +82,7 @@ def run(*, quick: bool) -> None:
 
 def _keep(source: DataFrame, options: dict[str, str], path: Path, file: Path) -> None:
     """Write the batches that our source yields into an Arrow file."""
-    from tailrace.spark.datasource import BinlogDataSource  # noqa: PLC0415 - beside its use
+    from tailrace.spark.stream.datasource import BinlogDataSource  # noqa: PLC0415 - beside its use
 
     ours = BinlogDataSource({"path": str(path), "split": str(1 << 40), **options})
     reader = ours.reader(source.schema)

@@ -15,7 +15,7 @@ import pytest
 
 from tailrace.errors import MissingExtra, UsageError
 from tailrace.extras import check_version, extra_of, extras, hint, install, missing
-from tailrace.spark import jars
+from tailrace.spark.lake import jars
 
 TOP = Path(__file__).resolve().parents[1]
 LOG = str(TOP / "examples" / "shop" / "mysql")

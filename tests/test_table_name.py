@@ -6,7 +6,7 @@ import pytest
 
 from tailrace.cli.options import chosen_tables, key_columns
 from tailrace.errors import UsageError
-from tailrace.spark.filters import full_name
+from tailrace.spark.stream.filters import full_name
 from tailrace.table_filter import TableFilter, only_name, split_patterns
 from tailrace.table_name import TableName, all_of, database_of
 from tests.cases import each_case

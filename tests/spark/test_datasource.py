@@ -7,8 +7,8 @@ import pytest
 import tailrace
 from tailrace.errors import PipelineError, UsageError
 from tailrace.spark import register
-from tailrace.spark.datasource import newest_schema
-from tailrace.spark.source_options import Options
+from tailrace.spark.stream.datasource import newest_schema
+from tailrace.spark.stream.options import Options
 from tailrace.table_name import TableName
 from tests.cli.damaged import damaged, sound
 from tests.spark.replay import SHOP, SHOP_TABLES

@@ -3,8 +3,8 @@
 import pytest
 
 from tailrace.errors import PipelineError
-from tailrace.spark import datasource
-from tailrace.spark.datasource import (
+from tailrace.spark.stream import datasource
+from tailrace.spark.stream.datasource import (
     Options,
     arrow_schema,
     defined_columns,

@@ -14,7 +14,7 @@ from pyspark.pipelines.graph_element_registry import (
     graph_element_registration_context,
 )
 
-from tailrace.spark.java import java_home
+from tailrace.spark.runtime.java import java_home
 from tests.spark.following import read
 from tests.spark.replay import differences
 from tests.spark.streaming import run_all

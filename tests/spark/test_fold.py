@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import tailrace.spark.current.plan as planning
+import tailrace.spark.state.current.plan as planning
 from tailrace.position import sequence
-from tailrace.spark.current.build import SourceChanges, build
+from tailrace.spark.state.current.build import SourceChanges, build
 from tests.spark.batches import batch, changelog
 from tests.spark.history.making import EPOCH, Histories
 from tests.spark.replay import run

@@ -6,8 +6,8 @@ import pyarrow.compute as pc
 import pytest
 
 from tailrace.columns import TableChange
-from tailrace.spark.helper_tables import Followed, follow, is_helper, left_over
 from tailrace.spark.lake.reading import LakeView
+from tailrace.spark.mirror.helper_tables import Followed, follow, is_helper, left_over
 from tailrace.spark.verify import verify
 from tailrace.table_filter import TableFilter
 from tailrace.table_name import TableName

@@ -11,9 +11,11 @@ import pytest
 
 from tailrace.errors import MissingExtra, PipelineError
 from tailrace.extras import hint
-from tailrace.spark import fit, jars, mirror, settings
-from tailrace.spark.lake_options import FORMATS
-from tailrace.spark.session import one_at_a_time
+from tailrace.spark import mirror, settings
+from tailrace.spark.lake import jars
+from tailrace.spark.manifest.lake_options import FORMATS
+from tailrace.spark.runtime import fit
+from tailrace.spark.runtime.session import one_at_a_time
 
 
 def test_an_iceberg_lake_is_the_catalogue_lake(tmp_path):

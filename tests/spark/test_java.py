@@ -10,7 +10,7 @@ import pytest
 
 from tailrace import cache
 from tailrace.errors import PipelineError
-from tailrace.spark import java
+from tailrace.spark.runtime import java
 
 SHELL = "/bin:/usr/bin"
 

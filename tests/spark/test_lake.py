@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 
 from tailrace.errors import PipelineError
-from tailrace.spark.lake import store
 from tailrace.spark.lake.open import format_of
-from tailrace.spark.lake.store import Lake, TableFiles
-from tailrace.spark.lake_options import KEEP, LakeOptions
+from tailrace.spark.lake.parquet import versions as store
+from tailrace.spark.lake.parquet.versions import Lake, TableFiles
 from tailrace.spark.manifest import journal
 from tailrace.spark.manifest.journal import Journal
+from tailrace.spark.manifest.lake_options import KEEP, LakeOptions
 from tailrace.spark.manifest.manifest import (
     Current,
     DataFile,
@@ -142,7 +142,7 @@ def test_only_one_process_writes(lake):
     code = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from tailrace.spark.lake.store import Lake\n"
+        "from tailrace.spark.lake.parquet.versions import Lake\n"
         "with Lake(Path(sys.argv[1])):\n"
         "    print('open', flush=True)\n"
         "    sys.stdin.read()\n"

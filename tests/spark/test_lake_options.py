@@ -8,7 +8,7 @@ import pytest
 from tailrace.cli.mirror.command import mirror as command
 from tailrace.errors import PipelineError, UsageError
 from tailrace.spark import mirror
-from tailrace.spark.lake_options import LakeKeywords, LakeOptions
+from tailrace.spark.manifest.lake_options import LakeKeywords, LakeOptions
 from tests.cases import each_case
 
 WORDS = LakeKeywords.__annotations__.keys()

@@ -12,12 +12,12 @@ from tailrace.live.session import Identity, Session
 from tailrace.live.url import Source
 from tailrace.position import Position
 from tailrace.spark import mirror
-from tailrace.spark.batch import Batches
 from tailrace.spark.input.spool import Room
 from tailrace.spark.input.start_position import load
 from tailrace.spark.lake.reading import LakeView
-from tailrace.spark.lake_options import FORMATS
+from tailrace.spark.manifest.lake_options import FORMATS
 from tailrace.spark.manifest.status import INCOMPLETE
+from tailrace.spark.mirror.batch import Batches
 from tailrace.spark.verify import verify
 from tests.spark.following import FLAVOURS, Follow, read, url_of, values
 from tests.spark.history.landing import in_this_process

@@ -26,12 +26,12 @@ from tailrace.errors import (
 )
 from tailrace.schema.alteration import altered
 from tailrace.spark import mirror
-from tailrace.spark.failure import failure, of_one_table
-from tailrace.spark.lake.delta import DeltaTables
-from tailrace.spark.lake.iceberg_catalog import own_catalog
+from tailrace.spark.lake.delta.tables import DeltaTables
+from tailrace.spark.lake.iceberg.catalog import own_catalog
 from tailrace.spark.lake.open import open_store
 from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.lake.steps import MARK
+from tailrace.spark.state.failure import failure, of_one_table
 from tests.cases import each_case
 from tests.spark.following import read, url_of
 from tests.spark.history.landing import (

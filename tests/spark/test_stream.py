@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException, StreamingQueryException
 
 from tailrace.replication.receiver import Receiver
 from tailrace.spark import mirror, register
-from tailrace.spark.stream import BASES
+from tailrace.spark.stream.reader import BASES
 from tests.recorded import ROOT
 from tests.spark.following import BOTH, FLAVOURS, LOAD, mark, url_of, values
 from tests.spark.streaming import come, expected, keys, kill, run_all, running

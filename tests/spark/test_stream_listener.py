@@ -8,7 +8,7 @@ import pytest
 import tailrace
 from tailrace.position import Position
 from tailrace.spark import listener, register
-from tailrace.spark.stream_listener import StreamMoment
+from tailrace.spark.stream.listener import StreamMoment
 from tailrace.storage import find
 from tests.spark import replay
 from tests.spark.streaming import come, running

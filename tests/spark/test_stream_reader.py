@@ -11,10 +11,10 @@ import tailrace
 from tailrace.columns.read.planner import SplitPlanner
 from tailrace.errors import LogPurged, LogReset, PipelineError, StorageError, UsageError
 from tailrace.position import Position
-from tailrace.spark.datasource import BinlogDataSource
 from tailrace.spark.input import backlog, growing_log
 from tailrace.spark.input.cursor import SourceCursor
-from tailrace.spark.source_options import StreamOptions
+from tailrace.spark.stream.datasource import BinlogDataSource
+from tailrace.spark.stream.options import StreamOptions
 from tailrace.storage import find
 from tailrace.times import Time
 from tailrace.transaction import Boundary, BoundaryParser

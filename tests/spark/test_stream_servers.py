@@ -6,10 +6,10 @@ from unittest import mock
 import pytest
 
 from tailrace.errors import LogReset, PipelineError, SchemaChanged, UsageError
-from tailrace.spark import datasource
-from tailrace.spark.datasource import BinlogDataSource, newest_schema
-from tailrace.spark.source_options import Options
-from tailrace.spark.stream import BASES
+from tailrace.spark.stream import datasource
+from tailrace.spark.stream.datasource import BinlogDataSource, newest_schema
+from tailrace.spark.stream.options import Options
+from tailrace.spark.stream.reader import BASES
 from tailrace.storage import find
 from tests.spark.following import BOTH, mark, url_of
 from tests.spark.streaming import read_range, stream_reader

@@ -9,8 +9,8 @@ import pytest
 from pyspark import TaskContext
 
 from tailrace.errors import ChecksumMismatch, PipelineError
-from tailrace.spark.tasks import run
-from tailrace.spark.workers import Workers
+from tailrace.spark.runtime.tasks import run
+from tailrace.spark.runtime.workers import Workers
 
 
 def double(argument):

@@ -6,7 +6,7 @@ import pytest
 
 import tailrace
 from tailrace.spark import mirror
-from tailrace.spark.current import plan
+from tailrace.spark.state.current import plan
 
 CREATE = "CREATE TABLE {} (id INT PRIMARY KEY, n INT NOT NULL)"
 NAMES = ["bench.t0", "bench.t1", "other.t2"]
@@ -50,7 +50,7 @@ def test_touched(kind, tmp_path, monkeypatch):
         planned.append(life.segments[-1].table)
         return work(life, *given, **named)
 
-    monkeypatch.setattr("tailrace.spark.current.build.plan_table", noted)
+    monkeypatch.setattr("tailrace.spark.state.current.build.plan_table", noted)
     for folder in ("made", "logs"):
         (tmp_path / folder).mkdir()
     found = []

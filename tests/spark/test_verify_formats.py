@@ -5,10 +5,10 @@ import pytest
 
 from tailrace.errors import PipelineError
 from tailrace.spark import mirror
-from tailrace.spark.current import patching
-from tailrace.spark.current.patching import Patches
-from tailrace.spark.lake.iceberg_catalog import own_catalog
+from tailrace.spark.lake.iceberg.catalog import own_catalog
 from tailrace.spark.lake.reading import LakeView
+from tailrace.spark.state.current import patching
+from tailrace.spark.state.current.patching import Patches
 from tailrace.spark.verify import verify
 from tests.spark.following import BOTH, FLAVOURS, Follow, no_spark, url_of
 from tests.spark.history.landing import READERS
@@ -171,6 +171,6 @@ def test_by_tasks_of_spark(mysql97, spark, tmp_path, monkeypatch):
     assert current.rows == 295
     assert len(current.tails) == 1
     assert sum(file.deleted for file in current.data) == 6 + 4  # 7 was in the tail
-    monkeypatch.setattr("tailrace.spark.workers.SMALL_BYTES", 0)
+    monkeypatch.setattr("tailrace.spark.runtime.workers.SMALL_BYTES", 0)
     report = verify(url, lake, spark=spark, tables=["by_tasks.*"], range_rows=100)
     assert (report.verdict, report.tables[0].lake_rows) == ("equal", 295)

@@ -9,9 +9,9 @@ import tailrace
 from tailrace.constants import Flavour
 from tailrace.errors import StorageError, UsageError
 from tailrace.spark import register
-from tailrace.spark.write import writer
-from tailrace.spark.write_log import FOLDER, Part, assemble
-from tailrace.spark.write_rows import write_rows
+from tailrace.spark.writer.log import FOLDER, Part, assemble
+from tailrace.spark.writer.rows import write_rows
+from tailrace.spark.writer.write import writer
 from tailrace.storage import find
 from tailrace.storage.local import LocalFolder
 from tests.recorded import ROOT

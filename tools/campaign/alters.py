@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import pymysql
 
 from tailrace.spark.lake.reading import LakeView
-from tailrace.spark.lake_options import FORMATS
+from tailrace.spark.manifest.lake_options import FORMATS
 from tools.campaign import alters_statements
 from tools.campaign.alters_targets import (
     COPIES,

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from tailrace.spark.lake_options import FORMATS, KEEP
+from tailrace.spark.manifest.lake_options import FORMATS, KEEP
 from tools.campaign.mirrored_aside import run_poisoned
 from tools.campaign.mirrored_checks import MARKS, Found, Moments, check
 from tools.campaign.mirrored_process import PLACES, Mirror

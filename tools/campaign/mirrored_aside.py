@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from tailrace.spark.lake.reading import LakeView
-from tailrace.spark.lake_options import KEEP
+from tailrace.spark.manifest.lake_options import KEEP
 from tailrace.spark.verify import verify
 from tools.applied import forget
 from tools.campaign.mirrored_checks import check_seqs, logged_seqs

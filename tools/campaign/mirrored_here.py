@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.errors import PipelineError
 from tailrace.spark import mirror
-from tailrace.spark.lake import delta, iceberg, iceberg_catalog
+from tailrace.spark.lake.delta import tables as delta
+from tailrace.spark.lake.iceberg import catalog as iceberg_catalog
+from tailrace.spark.lake.iceberg import tables as iceberg
 
 if TYPE_CHECKING:
     from pathlib import Path

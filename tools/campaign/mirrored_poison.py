@@ -15,10 +15,10 @@ from unittest import mock
 
 from tailrace.columns.read import scan
 from tailrace.columns.read.table import TableDecoder
-from tailrace.spark.current import build, jobs
-from tailrace.spark.history import jobs as history_jobs
 from tailrace.spark.lake import assemble, table_batch
 from tailrace.spark.lake.guarded import Guarded
+from tailrace.spark.state.current import build, jobs
+from tailrace.spark.state.history import jobs as history_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -123,7 +123,7 @@ def _drop_from_catalogue(lake: Path, format: str, name: str) -> None:  # noqa: A
 
 
 def _catalog(lake: Path) -> Any:
-    from tailrace.spark.lake.iceberg_catalog import own_catalog  # noqa: PLC0415 - an extra's
+    from tailrace.spark.lake.iceberg.catalog import own_catalog  # noqa: PLC0415 - an extra's
 
     return own_catalog(lake)
 

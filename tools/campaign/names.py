@@ -28,7 +28,7 @@ from tailrace.errors import SchemaError, TailraceError
 from tailrace.schema.tokens import quoted_table
 from tailrace.search import Index, index
 from tailrace.spark import mirror
-from tailrace.spark.lake_options import FORMATS
+from tailrace.spark.manifest.lake_options import FORMATS
 from tailrace.spark.verify import verify
 from tailrace.table_filter import TableFilter
 from tailrace.table_name import TableName

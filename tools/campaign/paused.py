@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import tailrace
 from tailrace.spark.lake.reading import LakeView
-from tailrace.spark.lake_options import FORMATS
+from tailrace.spark.manifest.lake_options import FORMATS
 from tailrace.spark.manifest.manifest import Manifest
 from tailrace.spark.manifest.paths import OWN_CATALOG
 from tools.campaign.mirrored_lake import LakeReader

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pymysql
 
 from tailrace.spark.lake.reading import LakeView
-from tailrace.spark.lake_options import FORMATS
+from tailrace.spark.manifest.lake_options import FORMATS
 from tools.applied import forget
 from tools.campaign.mirrored_here import mirrored
 from tools.campaign.mirrored_lake import LakeReader, compare

@@ -17,7 +17,7 @@ from pymysql.err import MySQLError
 
 from tailrace.position import Position
 from tailrace.spark.lake.reading import LakeView
-from tailrace.spark.lake_options import FORMATS, KEEP
+from tailrace.spark.manifest.lake_options import FORMATS, KEEP
 from tools.applied import forget
 from tools.campaign.mirrored_here import mirrored
 from tools.campaign.mirrored_lake import LakeReader, compare

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tailrace.spark.datasource import BinlogDataSource
+from tailrace.spark.stream.datasource import BinlogDataSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def start() -> SparkSession:
     """Spark on one core, with the data source registered."""
     from tailrace.spark import register  # noqa: PLC0415 - where Spark is asked for
-    from tailrace.spark.session import session  # noqa: PLC0415
+    from tailrace.spark.runtime.session import session  # noqa: PLC0415
 
     spark = session(1)
     register(spark)

@@ -165,7 +165,7 @@ def _of_kernels(kernels: Kernels | None) -> str:
 
 def _java() -> Java:
     try:
-        from tailrace.spark.java import find_java  # noqa: PLC0415 - it may not be installed
+        from tailrace.spark.runtime.java import find_java  # noqa: PLC0415 - it may not be installed
 
         path, number = find_java()
     except (TailraceError, ImportError) as error:

@@ -79,7 +79,7 @@ def verify(
     wants = chosen_tables(tables, exclude)
     longest = None if wait is None else seconds_of(wait, "--wait")
     server = parsed(source)
-    from tailrace.spark.session import session  # noqa: PLC0415 - takes a while
+    from tailrace.spark.runtime.session import session  # noqa: PLC0415 - takes a while
     from tailrace.spark.verify import verify as run  # noqa: PLC0415 - as above
 
     report = run(

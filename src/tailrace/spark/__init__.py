@@ -8,15 +8,16 @@ from tailrace.extras import importing
 from tailrace.lazy import lazy
 
 if TYPE_CHECKING:
-    from tailrace.spark.datasource import BinlogDataSource, register
-    from tailrace.spark.stream_listener import StreamMoment, listener
+    from tailrace.spark.stream.datasource import BinlogDataSource, register
+    from tailrace.spark.stream.listener import StreamMoment, listener
 
 with importing("spark", "Tailrace on Spark"):
-    from tailrace.spark.jars import settings
-    from tailrace.spark.lake_options import LakeKeywords
-    from tailrace.spark.mirror import mirror
-    from tailrace.spark.report import MirrorReport, Moment, SourceMoment, TableReport
-    from tailrace.spark.session import session
+    from tailrace.spark.input.lag import SourceMoment
+    from tailrace.spark.lake.jars import settings
+    from tailrace.spark.manifest.lake_options import LakeKeywords
+    from tailrace.spark.mirror.report import MirrorReport, Moment, TableReport
+    from tailrace.spark.mirror.run import mirror
+    from tailrace.spark.runtime.session import session
     from tailrace.spark.verify import verify
     from tailrace.spark.verify.report import TableVerdict, VerifyReport
 
@@ -41,10 +42,10 @@ __all__ = [
 _get: Final = lazy(
     __name__,
     {
-        "BinlogDataSource": "datasource",
-        "StreamMoment": "stream_listener",
-        "listener": "stream_listener",
-        "register": "datasource",
+        "BinlogDataSource": "stream.datasource",
+        "StreamMoment": "stream.listener",
+        "listener": "stream.listener",
+        "register": "stream.datasource",
     },
 )
 

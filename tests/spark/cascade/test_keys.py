@@ -2,7 +2,7 @@
 
 from tailrace.constants import Flavour
 from tailrace.schema.catalogue import Catalogue
-from tailrace.spark.cascade.keys import links_of
+from tailrace.spark.state.cascade.keys import links_of
 from tailrace.values.charsets import collation_id
 
 ON = "ON DELETE CASCADE ON UPDATE CASCADE"

@@ -4,8 +4,8 @@ import pyarrow as pa
 import pytest
 
 from tailrace.constants import Flavour
-from tailrace.spark.cascade.values import Comparison, comparison_by
-from tailrace.spark.current.conform import RefusedError
+from tailrace.spark.state.cascade.values import Comparison, comparison_by
+from tailrace.spark.state.current.conform import RefusedError
 from tailrace.values.charsets import collation_id
 
 PRINTABLE = [chr(code) for code in range(0x20, 0x7F)]

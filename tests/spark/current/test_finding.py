@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tailrace.spark.current import finding, raw, rows
-from tailrace.spark.current.flat import Target
-from tailrace.spark.current.fold import key_columns
-from tailrace.spark.current.keys import buckets
-from tailrace.spark.current.pieces import Base
 from tailrace.spark.parquet import footer
+from tailrace.spark.state.current import finding, raw, rows
+from tailrace.spark.state.current.flat import Target
+from tailrace.spark.state.current.fold import key_columns
+from tailrace.spark.state.current.keys import buckets
+from tailrace.spark.state.current.pieces import Base
 from tests.spark.replay import Given
 
 EARLY, DAY, LATE = (

@@ -4,9 +4,9 @@ from itertools import product
 
 import pyarrow as pa
 
-import tailrace.spark.current.plan as planning
-from tailrace.spark.current.keys import buckets, dense
-from tailrace.spark.current.patching import Patches
+import tailrace.spark.state.current.plan as planning
+from tailrace.spark.state.current.keys import buckets, dense
+from tailrace.spark.state.current.patching import Patches
 from tests.spark.history.making import Histories
 from tests.spark.replay import batches, differences, rows_of, tell
 from tools.dumps import dump_databases

@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import tailrace.spark.current.plan as planning
-from tailrace.spark.current.build import SourceChanges, build
-from tailrace.spark.current.patching import Patches, swallowed
+import tailrace.spark.state.current.plan as planning
 from tailrace.spark.manifest.manifest import DataFile
 from tailrace.spark.parquet.deleted import NO_ROWS
+from tailrace.spark.state.current.build import SourceChanges, build
+from tailrace.spark.state.current.patching import Patches, swallowed
 from tests.spark.batches import batch, changelog
 from tests.spark.replay import deleted_in, rows_of, run, with_deleted
 

@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from tailrace.spark import mirror
-from tailrace.spark.current import jobs
-from tailrace.spark.lake.iceberg_catalog import own_catalog
+from tailrace.spark.lake.iceberg.catalog import own_catalog
 from tailrace.spark.lake.reading import LakeView
-from tailrace.spark.workers import Workers
+from tailrace.spark.runtime.workers import Workers
+from tailrace.spark.state.current import jobs
 from tests.spark.following import no_spark
 
 FORMATS = ("parquet", "delta", "iceberg")

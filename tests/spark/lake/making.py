@@ -9,14 +9,14 @@ from contextlib import contextmanager
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tailrace.spark.current.build import Built
-from tailrace.spark.current.keys import buckets
-from tailrace.spark.current.rows import RAW
 from tailrace.spark.lake.assemble import Made
 from tailrace.spark.lake.open import open_store
-from tailrace.spark.lake_options import LakeOptions
+from tailrace.spark.manifest.lake_options import LakeOptions
 from tailrace.spark.manifest.manifest import Current, DataFile, SourceState
 from tailrace.spark.parquet.file import ParquetFile
+from tailrace.spark.state.current.build import Built
+from tailrace.spark.state.current.keys import buckets
+from tailrace.spark.state.current.rows import RAW
 from tests.spark.batches import batch as rows_of
 from tests.spark.batches import changelog
 from tests.spark.replay import run

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from tailrace.spark.current.build import Built
 from tailrace.spark.parquet.deleted import deleted_rows
 from tailrace.spark.parquet.footer import row_groups
+from tailrace.spark.state.current.build import Built
 from tests.spark.history.landing import iceberg_rows
 from tests.spark.lake.making import COLUMNS, changes, made, name_of, row, state
 from tools.campaign.mirrored_lake import delta_rows

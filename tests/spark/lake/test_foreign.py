@@ -9,14 +9,14 @@ from deltalake import DeltaTable, write_deltalake
 from pyiceberg.expressions import EqualTo
 
 from tailrace.errors import LakeChanged, PipelineError
-from tailrace.spark.current.keys import buckets
-from tailrace.spark.failure import Failure
 from tailrace.spark.lake.asides import Asides
-from tailrace.spark.lake.delta import DeltaTables
-from tailrace.spark.lake.iceberg import IcebergTables
-from tailrace.spark.lake.iceberg_catalog import own_catalog
+from tailrace.spark.lake.delta.tables import DeltaTables
+from tailrace.spark.lake.iceberg.catalog import own_catalog
+from tailrace.spark.lake.iceberg.tables import IcebergTables
 from tailrace.spark.lake.open import open_store
 from tailrace.spark.parquet.footer import row_groups
+from tailrace.spark.state.current.keys import buckets
+from tailrace.spark.state.failure import Failure
 from tests.spark.history.landing import READERS
 from tests.spark.lake.making import COLUMNS, batch, begun, changes, made, reopened, row, state
 from tests.spark.lake.test_tables import as_rows, expected

@@ -9,11 +9,11 @@ from pyiceberg.manifest import DataFileContent, ManifestContent
 
 import tailrace
 from tailrace.spark import mirror
-from tailrace.spark.current import rows as current_rows
-from tailrace.spark.current.build import Built
-from tailrace.spark.lake.iceberg_catalog import own_catalog
-from tailrace.spark.lake.iceberg_deletes import read_deletes, taken_up, write_deletes
+from tailrace.spark.lake.iceberg.catalog import own_catalog
+from tailrace.spark.lake.iceberg.deletes import read_deletes, taken_up, write_deletes
 from tailrace.spark.lake.open import open_store
+from tailrace.spark.state.current import rows as current_rows
+from tailrace.spark.state.current.build import Built
 from tests.spark.lake.making import COLUMNS, begun, made, row, state
 from tests.spark.lake.patching import NAME, expected, iceberg_rows, names, patch
 

@@ -8,11 +8,11 @@ import pytest
 
 from tailrace.errors import PipelineError
 from tailrace.spark.input.offset import Offset
-from tailrace.spark.lake.delta import DeltaTables
-from tailrace.spark.lake.delta_log import write_version
+from tailrace.spark.lake.delta.log import write_version
+from tailrace.spark.lake.delta.tables import DeltaTables
 from tailrace.spark.lake.guarded import Guarded
-from tailrace.spark.lake.iceberg_tidy import NAME as LEFTOVERS
-from tailrace.spark.lake.iceberg_tidy import Left, Leftovers
+from tailrace.spark.lake.iceberg.tidy import NAME as LEFTOVERS
+from tailrace.spark.lake.iceberg.tidy import Left, Leftovers
 from tailrace.spark.lake.open import open_store
 from tailrace.spark.lake.steps import Merge, Step, steps_of, whole_json
 from tailrace.spark.manifest import json_file

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
-from tailrace.spark.lake import vectors
-from tailrace.spark.lake.delta import DeltaTables
-from tailrace.spark.lake.iceberg import IcebergTables
+from tailrace.spark.lake.delta import vectors
+from tailrace.spark.lake.delta.tables import DeltaTables
+from tailrace.spark.lake.iceberg.tables import IcebergTables
 from tailrace.spark.lake.open import open_store
 from tailrace.spark.lake.table_store import TableStore
 from tailrace.spark.manifest import journal

@@ -9,14 +9,14 @@ import pytest
 from deltalake import DeltaTable
 
 from tailrace.columns.arrays import constant
-from tailrace.spark.history.build import BuiltHistory, ClosedFile
-from tailrace.spark.history.jobs import HISTORY_FIELDS
-from tailrace.spark.lake.iceberg_catalog import own_catalog
+from tailrace.spark.lake.iceberg.catalog import own_catalog
 from tailrace.spark.lake.merging import due, put_together
 from tailrace.spark.lake.open import open_store
 from tailrace.spark.manifest.manifest import DataFile, History
 from tailrace.spark.parquet.file import ParquetFile
 from tailrace.spark.parquet.footer import row_groups
+from tailrace.spark.state.history.build import BuiltHistory, ClosedFile
+from tailrace.spark.state.history.jobs import HISTORY_FIELDS
 from tests.spark.history.landing import FORMATS, READERS
 from tests.spark.lake.making import BEGIN, COLUMNS, changes, made, row
 from tests.spark.lake.test_foreign import DELETE, committing

@@ -11,13 +11,14 @@ import pytest
 from deltalake import DeltaTable
 
 from tailrace.errors import LakeChanged, PipelineError
-from tailrace.spark.current.build import Built
-from tailrace.spark.lake import table_store, vectors
-from tailrace.spark.lake.delta import DeltaTables
-from tailrace.spark.lake.iceberg_catalog import own_catalog
+from tailrace.spark.lake import table_store
+from tailrace.spark.lake.delta import vectors
+from tailrace.spark.lake.delta.tables import DeltaTables
+from tailrace.spark.lake.iceberg.catalog import own_catalog
 from tailrace.spark.lake.open import open_store
 from tailrace.spark.lake.steps import steps_of
 from tailrace.spark.lake.table_batch import completed
+from tailrace.spark.state.current.build import Built
 from tests.spark.lake.journals import documents, rewrite, saved
 from tests.spark.lake.making import COLUMNS, batch, begun, made, reopened, row, state
 from tests.spark.lake.patching import NAME, READERS, check_deleted, expected, names, new, patch

@@ -17,8 +17,8 @@ from pyiceberg.catalog.sql import SqlCatalog
 from tailrace.errors import LakeChanged, PipelineError
 from tailrace.spark.lake import claim
 from tailrace.spark.lake.claim import Claim
-from tailrace.spark.lake.delta import DeltaTables
-from tailrace.spark.lake.iceberg import IcebergTables
+from tailrace.spark.lake.delta.tables import DeltaTables
+from tailrace.spark.lake.iceberg.tables import IcebergTables
 from tailrace.spark.lake.open import open_store
 from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.lake.table_store import TableStore
@@ -170,7 +170,7 @@ def test_one_that_was_paused_is_not_withdrawn(tmp_path, monkeypatch):
 CODE = (
     "import sys\n"
     "from pathlib import Path\n"
-    "from tailrace.spark.lake.store import Lake\n"
+    "from tailrace.spark.lake.parquet.versions import Lake\n"
     "with Lake(Path(sys.argv[1])):\n"
     "    print('open', flush=True)\n"
     "    sys.stdin.read()\n"

@@ -10,12 +10,12 @@ import pytest
 from deltalake import DeltaTable
 
 from tailrace.errors import PipelineError
-from tailrace.spark.current.build import Built
-from tailrace.spark.failure import Failure
 from tailrace.spark.lake.asides import Asides
 from tailrace.spark.lake.open import open_store
 from tailrace.spark.manifest.manifest import Current
 from tailrace.spark.parquet.footer import row_groups
+from tailrace.spark.state.current.build import Built
+from tailrace.spark.state.failure import Failure
 from tests.spark.history.landing import READERS
 from tests.spark.lake.making import COLUMNS, batch, begun, changes, made, row, state
 from tests.spark.replay import run

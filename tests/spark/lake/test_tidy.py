@@ -6,10 +6,10 @@ from urllib.parse import urlsplit
 import pytest
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
-from tailrace.spark.lake import iceberg_commit
-from tailrace.spark.lake.iceberg_catalog import own_catalog
-from tailrace.spark.lake.iceberg_paths import location
-from tailrace.spark.lake.iceberg_tidy import AGE, NAME, SNAPSHOTS, Left, Leftovers, outdated
+from tailrace.spark.lake.iceberg import commit as iceberg_commit
+from tailrace.spark.lake.iceberg.catalog import own_catalog
+from tailrace.spark.lake.iceberg.paths import location
+from tailrace.spark.lake.iceberg.tidy import AGE, NAME, SNAPSHOTS, Left, Leftovers, outdated
 from tailrace.spark.lake.open import open_store
 from tests.spark.history.landing import READERS
 from tests.spark.lake.making import batch, begun

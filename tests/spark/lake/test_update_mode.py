@@ -5,10 +5,10 @@ from types import SimpleNamespace
 import pytest
 
 from tailrace.errors import LakeChanged, PipelineError, UsageError
-from tailrace.spark.batch import Batches
 from tailrace.spark.lake.open import open_store
-from tailrace.spark.lake_options import LakeOptions
+from tailrace.spark.manifest.lake_options import LakeOptions
 from tailrace.spark.manifest.manifest import Manifest
+from tailrace.spark.mirror.batch import Batches
 from tests.spark.history.landing import land
 from tests.spark.replay import SHOP
 

@@ -10,9 +10,9 @@ import pytest
 
 from tailrace.errors import PipelineError
 from tailrace.position import Position
-from tailrace.spark.lake_options import KEEP, LakeOptions
 from tailrace.spark.manifest import document, journal, json_file
 from tailrace.spark.manifest.journal import Journal
+from tailrace.spark.manifest.lake_options import KEEP, LakeOptions
 from tailrace.spark.manifest.manifest import (
     Current,
     DataFile,

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tailrace.errors import PipelineError
-from tailrace.spark.lake import vectors
-from tailrace.spark.parquet.deleted import joined, without
+from tailrace.spark.lake.delta import vectors
+from tailrace.spark.parquet.deleted import dump, joined, load, without
 
 NUMBERS = st.sets(st.one_of(st.integers(0, 300), st.integers(0, 1 << 20), st.integers(0, 1 << 40)))
 
@@ -20,7 +20,7 @@ def array(numbers):
 @settings(deadline=None)
 @given(NUMBERS)
 def test_a_vector_and_back(numbers):
-    assert vectors.load(vectors.dump(array(numbers))).tolist() == sorted(numbers)
+    assert load(dump(array(numbers))).tolist() == sorted(numbers)
 
 
 @settings(deadline=None)
@@ -49,7 +49,7 @@ def test_vector_of_all_kinds_of_containers():
             ]
         )
     )
-    assert np.array_equal(vectors.load(vectors.dump(rows)), rows)
+    assert np.array_equal(load(dump(rows)), rows)
 
 
 def test_vector_of_others():
@@ -69,7 +69,7 @@ def test_vector_with_runs():
     """As CRoaring writes it after run optimisation: 12347, one container of one run 5 to 9."""
     bitmap = bytes.fromhex("3b300000 01 0000 0400 0100 0500 0400".replace(" ", ""))
     data = (1681511377).to_bytes(4, "little") + (1).to_bytes(8, "little") + bytes(4) + bitmap
-    assert vectors.load(data).tolist() == [5, 6, 7, 8, 9]
+    assert load(data).tolist() == [5, 6, 7, 8, 9]
 
 
 def test_place_of_the_protocol(tmp_path):
@@ -99,6 +99,6 @@ def test_large_vectors_go_into_one_file(tmp_path):
 @settings(deadline=None)
 @given(NUMBERS, st.data())
 def test_a_damaged_vector_is_an_error_or_other_rows(numbers, data):
-    whole = vectors.dump(array(numbers))
+    whole = dump(array(numbers))
     with pytest.raises(PipelineError):
-        vectors.load(whole[: data.draw(st.integers(0, len(whole) - 1))])
+        load(whole[: data.draw(st.integers(0, len(whole) - 1))])

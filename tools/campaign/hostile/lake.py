@@ -22,8 +22,8 @@ from tailrace.errors import TailraceError
 from tailrace.spark.input.offset import Offset
 from tailrace.spark.input.saved_index import SavedIndices
 from tailrace.spark.lake.reading import LakeView
-from tailrace.spark.lake_options import FORMATS, KEEP
 from tailrace.spark.manifest.document import dump
+from tailrace.spark.manifest.lake_options import FORMATS, KEEP
 from tailrace.storage import find
 from tools.campaign.hostile.scenario import Scenario, flipped, outside
 from tools.campaign.mirrored_here import mirrored

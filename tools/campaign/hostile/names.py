@@ -16,7 +16,7 @@ from tailrace.errors import TailraceError
 from tailrace.events.description import STANDARD_VERSIONS
 from tailrace.log_name import LogName
 from tailrace.spark.lake.reading import LakeView
-from tailrace.spark.lake_options import KEEP
+from tailrace.spark.manifest.lake_options import KEEP
 from tools.campaign.hostile.cli import said
 from tools.campaign.hostile.indexes import logs
 from tools.campaign.hostile.naming import Names, NamingServer, events_of

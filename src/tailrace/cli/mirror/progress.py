@@ -14,8 +14,9 @@ from tailrace.printable import counted, printable, size
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
+    from tailrace.spark.input.lag import SourceMoment
     from tailrace.spark.manifest.status import Status
-    from tailrace.spark.report import Moment, SkippedStatements, SourceMoment, TableReport
+    from tailrace.spark.mirror.report import Moment, SkippedStatements, TableReport
 
     Progress = Callable[[str, int, int], None]
 

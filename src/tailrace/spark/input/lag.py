@@ -31,6 +31,27 @@ class Lag:
         return 0.0 if self.since is None else max(time.time() - self.since, 0.0)
 
 
+@dataclass(frozen=True)
+class SourceMoment:
+    """How far the lake has a source's log, while it is followed.
+
+    ``lag_bytes`` counts what the source has and the lake has not, as far as that is known, when the
+    batch is done; ``lag_seconds`` is the age of the first event that is not in the lake, 0 where
+    there is none. ``gtid`` is the last transaction in the lake, None where it is not known.
+    ``held`` is where an in-doubt XA transaction begins. ``full``: the source's log is not received
+    further before the lake has some of it, for want of room on the disk.
+    """
+
+    name: str
+    position: str | None
+    lag_bytes: int
+    lag_seconds: float
+    gtid: str | None = None
+    held: str | None = None
+    connected: bool = True
+    full: bool = False
+
+
 def second_of(log: LogFile, offset: int) -> int | None:
     """The second of the event at an offset; None where it has none, or cannot be read."""
     try:

@@ -38,7 +38,7 @@ class Offset:
     began, in offsets that may be its first. Spark asks again for the first offset of a query that
     dies in its first batch, and ``now`` is another place then. ``read`` is how many bytes of log
     are between it and the offset before. ``behind`` is what the log had after it when the batch was
-    planned, None: nothing. Both are for monitoring (`tailrace.spark.stream_listener`).
+    planned, None: nothing. Both are for monitoring (`tailrace.spark.stream.listener`).
     """
 
     position: Position

@@ -1,7 +1,7 @@
 """Which tables are set aside while a batch is made: those that were before, and those that fail.
 
 A table that fails stays as it was before the batch, in the parts that cannot continue; what they
-lack since then is read again when the table is taken up (`tailrace.spark.retry`).
+lack since then is read again when the table is taken up (`tailrace.spark.mirror.retry`).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from tailrace.table_name import TableName
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from tailrace.spark.failure import Failure
     from tailrace.spark.manifest.manifest import Manifest, SourceState, TableState
+    from tailrace.spark.state.failure import Failure
 
 NEEDS_NAMES = "its server is asked, and it is then taken up by itself"
 NEEDS_A_LAKE = "it keeps its last state: create a new lake, or leave it out (--exclude)"

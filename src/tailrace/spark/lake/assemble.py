@@ -12,12 +12,9 @@ import pyarrow.parquet as pq
 
 from tailrace.columns.arrays import METADATA_FIELDS
 from tailrace.errors import PipelineError
-from tailrace.spark.failure import failure
-from tailrace.spark.history.jobs import HISTORY_FIELDS
-from tailrace.spark.history.shape import shaped
 from tailrace.spark.lake.asides import Asides, points
 from tailrace.spark.lake.merging import merge_last
-from tailrace.spark.lake.store import TableFiles
+from tailrace.spark.lake.table_files import TableFiles
 from tailrace.spark.manifest.lazy_tables import lazy
 from tailrace.spark.manifest.manifest import Current, DataFile, Manifest, TableState
 from tailrace.spark.manifest.manifest_json import with_status
@@ -26,18 +23,21 @@ from tailrace.spark.manifest.status import INCOMPLETE
 from tailrace.spark.parquet.file import with_spark_types
 from tailrace.spark.parquet.footer import renamed
 from tailrace.spark.parquet.shapes import as_arrow, merged, plain_schema
+from tailrace.spark.state.failure import failure
+from tailrace.spark.state.history.jobs import HISTORY_FIELDS
+from tailrace.spark.state.history.shape import shaped
 from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from tailrace.spark.changelog import ChangeFile
-    from tailrace.spark.current.build import Built
-    from tailrace.spark.history.build import BuiltHistory
-    from tailrace.spark.lake.store import Lake
-    from tailrace.spark.lake_options import LakeOptions
+    from tailrace.spark.lake.parquet.versions import Lake
+    from tailrace.spark.manifest.lake_options import LakeOptions
     from tailrace.spark.manifest.manifest import SourceState
     from tailrace.spark.manifest.status import Status
+    from tailrace.spark.state.changelog import ChangeFile
+    from tailrace.spark.state.current.build import Built
+    from tailrace.spark.state.history.build import BuiltHistory
 
 COMMON_METADATA: Final = "_common_metadata"
 """Spark takes the schema of a folder from this file, where its data files' schemas differ."""

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from tailrace.spark.current.rows import ROW_GROUP
 from tailrace.spark.manifest.manifest import DataFile
 from tailrace.spark.parquet.file import ParquetFile
 from tailrace.spark.parquet.footer import row_groups, written_schema
+from tailrace.spark.state.current.rows import ROW_GROUP
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

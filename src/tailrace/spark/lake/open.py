@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tailrace.errors import UsageError
 from tailrace.extras import missing
 from tailrace.spark.lake.folder import INNER, check_layout
-from tailrace.spark.lake.parquet_store import ParquetStore
+from tailrace.spark.lake.parquet.store import ParquetStore
 from tailrace.spark.lake.reading import folder_of
 from tailrace.spark.lake.table_store import TableStore
 from tailrace.spark.manifest.journal import FOLDER
@@ -52,14 +52,14 @@ def open_store(into: str | Path, format: str = "parquet") -> LakeStore:  # noqa:
             return ParquetStore(lake_path(into).absolute())  # tasks may be in another folder
         case "delta":
             _need("delta", "deltalake")
-            from tailrace.spark.lake.delta import DeltaTables  # noqa: PLC0415 - an extra's
+            from tailrace.spark.lake.delta.tables import DeltaTables  # noqa: PLC0415 - an extra's
 
             path = lake_path(into).absolute()
             return TableStore(path, format, DeltaTables(path), label=str(into))
         case "iceberg":
             _need("iceberg", "pyiceberg")
-            from tailrace.spark.lake.iceberg import IcebergTables  # noqa: PLC0415 - an extra's
-            from tailrace.spark.lake.iceberg_catalog import place  # noqa: PLC0415
+            from tailrace.spark.lake.iceberg.catalog import place  # noqa: PLC0415
+            from tailrace.spark.lake.iceberg.tables import IcebergTables  # noqa: PLC0415 - an extra's
 
             found = place(into)
             tables = IcebergTables(found.catalog, found.top, found.namespace)

@@ -9,11 +9,11 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from tailrace.spark.failure import Failure
     from tailrace.spark.lake.assemble import Made
     from tailrace.spark.manifest.manifest import Manifest
     from tailrace.spark.parquet.deleted import DeletedRows
-    from tailrace.spark.tasks import Runner
+    from tailrace.spark.runtime.tasks import Runner
+    from tailrace.spark.state.failure import Failure
 
 
 class LakeStore(Protocol):

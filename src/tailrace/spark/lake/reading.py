@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from tailrace.errors import PipelineError
 from tailrace.spark.lake.folder import INNER, read_committed
 from tailrace.spark.lake.guarded import Guarded
-from tailrace.spark.lake.iceberg_paths import data_file
+from tailrace.spark.lake.iceberg.paths import data_file
 from tailrace.spark.manifest.journal import FOLDER
 from tailrace.spark.manifest.paths import lake_path, within
 from tailrace.spark.parquet.deleted import NO_ROWS, without
@@ -134,11 +134,11 @@ class LakeView:
 
     def _tables(self) -> Tables:
         if self.manifest.options.format == "delta":
-            from tailrace.spark.lake.delta import DeltaTables  # noqa: PLC0415 - an extra's
+            from tailrace.spark.lake.delta.tables import DeltaTables  # noqa: PLC0415 - an extra's
 
             return Guarded(DeltaTables(self.path))
-        from tailrace.spark.lake.iceberg import IcebergTables  # noqa: PLC0415 - an extra's
-        from tailrace.spark.lake.iceberg_catalog import place  # noqa: PLC0415 - as above
+        from tailrace.spark.lake.iceberg.catalog import place  # noqa: PLC0415 - as above
+        from tailrace.spark.lake.iceberg.tables import IcebergTables  # noqa: PLC0415 - an extra's
 
         found = place(self.lake)
         return Guarded(IcebergTables(found.catalog, found.top, found.namespace))
@@ -182,7 +182,7 @@ def folder_of(lake: str | Path) -> Path:
     if path.exists() or "/" in str(lake) or "." not in str(lake):
         return path
     try:
-        from tailrace.spark.lake.iceberg_catalog import named  # noqa: PLC0415 - an extra's
+        from tailrace.spark.lake.iceberg.catalog import named  # noqa: PLC0415 - an extra's
     except ImportError:
         return path
     found = named(lake)

@@ -17,15 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tailrace.errors import PipelineError
-from tailrace.spark.current import raw
-from tailrace.spark.current.flat import SEQ
-from tailrace.spark.current.fold import key_columns
-from tailrace.spark.current.jobs import read_spill, write_spill
-from tailrace.spark.current.keys import buckets
-from tailrace.spark.current.rows import RAW, ROW_GROUP
-from tailrace.spark.failure import Failure, attempt, failure
-from tailrace.spark.history.jobs import HISTORY_FIELDS
-from tailrace.spark.lake.iceberg_paths import data_file
+from tailrace.spark.lake.iceberg.paths import data_file
 from tailrace.spark.lake.steps import Step, unread_deletes
 from tailrace.spark.lake.table_batch import STATE_FIELDS, Move, state_schema, summed
 from tailrace.spark.manifest.lazy_tables import lazy
@@ -34,6 +26,14 @@ from tailrace.spark.parquet.deleted import NO_ROWS, without
 from tailrace.spark.parquet.file import ParquetFile
 from tailrace.spark.parquet.footer import as_written, row_groups
 from tailrace.spark.parquet.shapes import merged, plain_schema
+from tailrace.spark.state.current import raw
+from tailrace.spark.state.current.flat import SEQ
+from tailrace.spark.state.current.fold import key_columns
+from tailrace.spark.state.current.jobs import read_spill, write_spill
+from tailrace.spark.state.current.keys import buckets
+from tailrace.spark.state.current.rows import RAW, ROW_GROUP
+from tailrace.spark.state.failure import Failure, attempt, failure
+from tailrace.spark.state.history.jobs import HISTORY_FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from tailrace.spark.lake.steps import Content, Tables
     from tailrace.spark.manifest.manifest import Current, Manifest, TableState
     from tailrace.spark.parquet.deleted import DeletedRows
-    from tailrace.spark.tasks import Runner
+    from tailrace.spark.runtime.tasks import Runner
 
     Failed = dict[str, Exception]
     Looked = tuple[dict[str, str | None], list["Part"]]

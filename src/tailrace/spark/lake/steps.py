@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import pyarrow as pa
 
 from tailrace.errors import PipelineError
-from tailrace.spark.lake import vectors
 from tailrace.spark.manifest.manifest_json import schema_of, schema_text
 from tailrace.spark.manifest.names import check_plain
+from tailrace.spark.parquet.deleted import dump, load
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -124,7 +124,7 @@ def whole_json(steps: Sequence[Step]) -> list[dict[str, Any]]:
 
 
 def _text_of(rows: Rows) -> str:
-    return b64encode(vectors.dump(rows)).decode()
+    return b64encode(dump(rows)).decode()
 
 
 def _step(value: dict[str, Any]) -> Step:
@@ -139,7 +139,7 @@ def _step(value: dict[str, Any]) -> Step:
         ),
         None if base is None else str(base),
         {
-            check_plain(name, "a file"): vectors.load(b64decode(text, validate=True))
+            check_plain(name, "a file"): load(b64decode(text, validate=True))
             for name, text in value.get("deletes", {}).items()
         },
         _names(value.get("stays", [])),

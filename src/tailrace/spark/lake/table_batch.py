@@ -11,13 +11,6 @@ import pyarrow as pa
 
 from tailrace.columns.arrays import METADATA_FIELDS
 from tailrace.errors import PipelineError
-from tailrace.spark.current.build import Built
-from tailrace.spark.current.flat import SEQ, STAMP
-from tailrace.spark.current.rows import RAW
-from tailrace.spark.failure import failure
-from tailrace.spark.history.build import BuiltHistory
-from tailrace.spark.history.jobs import HISTORY_FIELDS
-from tailrace.spark.history.shape import shaped
 from tailrace.spark.lake.assemble import next_manifest, table_states
 from tailrace.spark.lake.merging import due, put_together, still_small
 from tailrace.spark.lake.steps import MARK, Merge, Step, deleted_by_path
@@ -25,6 +18,13 @@ from tailrace.spark.manifest.manifest import DataFile
 from tailrace.spark.manifest.names import folded
 from tailrace.spark.parquet.deleted import NO_ROWS, deleted_rows, joined
 from tailrace.spark.parquet.shapes import merged, plain_schema
+from tailrace.spark.state.current.build import Built
+from tailrace.spark.state.current.flat import SEQ, STAMP
+from tailrace.spark.state.current.rows import RAW
+from tailrace.spark.state.failure import failure
+from tailrace.spark.state.history.build import BuiltHistory
+from tailrace.spark.state.history.jobs import HISTORY_FIELDS
+from tailrace.spark.state.history.shape import shaped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

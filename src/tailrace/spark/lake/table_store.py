@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import LakeChanged, PipelineError
-from tailrace.spark.failure import check_writable, failure
 from tailrace.spark.lake.asides import Asides, points, since, waiting
 from tailrace.spark.lake.folder import LakeFolder, failed
 from tailrace.spark.lake.guarded import Guarded
@@ -42,17 +41,18 @@ from tailrace.spark.manifest.on_disk import to_disk, write_file
 from tailrace.spark.manifest.paths import within
 from tailrace.spark.manifest.status import SET_ASIDE
 from tailrace.spark.parquet.footer import make_plain, renamed
+from tailrace.spark.state.failure import check_writable, failure
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from tailrace.spark.failure import Failure
     from tailrace.spark.lake.assemble import Made
     from tailrace.spark.lake.steps import Step, Tables
     from tailrace.spark.lake.table_batch import Move
     from tailrace.spark.manifest.manifest import DataFile, Manifest, TableState
     from tailrace.spark.parquet.deleted import DeletedRows
-    from tailrace.spark.tasks import Runner
+    from tailrace.spark.runtime.tasks import Runner
+    from tailrace.spark.state.failure import Failure
 
 _TRIES: Final = 3
 """How many times tables are made ours again when others keep writing to them."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tailrace.printable import short_repr
-from tailrace.spark.lake_options import KEEP
+from tailrace.spark.manifest.lake_options import KEEP
 from tailrace.spark.manifest.names import version_of
 from tailrace.spark.manifest.status import KINDS
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace.errors import PipelineError
 from tailrace.position import Position
-from tailrace.spark.lake_options import LakeOptions
+from tailrace.spark.manifest.lake_options import LakeOptions
 from tailrace.spark.manifest.status import SET_ASIDE, Status
 from tailrace.table_name import TableName
 
@@ -31,8 +31,9 @@ class SourceState:
     are digests of its first bytes and of those before ``offset``, by which it is known again.
     ``tables`` is the schema history up to where ``file`` begins (`tailrace.schema.catalogue_json`).
     ``followed`` are tables that are not selected, and that the lake has since their CREATE TABLE
-    (`tailrace.spark.helper_tables`). ``seen`` is up to where the log was known when the batch
-    was planned: what is rolled back up to there was left out (None: in a lake of an earlier build).
+    (`tailrace.spark.mirror.helper_tables`). ``seen`` is up to where the log was known when the
+    batch was planned: what is rolled back up to there was left out (None: in a lake of an earlier
+    build).
     """
 
     file: str
@@ -56,7 +57,7 @@ class DataFile:
 
     ``rows`` is how many it has, of which ``deleted`` are deleted: only files of a current state in
     Delta and Iceberg have any, and the table itself says which. ``spent`` is the bytes that its
-    deletion vectors have taken so far, batch by batch (`tailrace.spark.current.patching`).
+    deletion vectors have taken so far, batch by batch (`tailrace.spark.state.current.patching`).
     """
 
     name: str

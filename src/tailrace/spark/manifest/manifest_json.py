@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from tailrace.position import Position
-from tailrace.spark.lake_options import LakeOptions
+from tailrace.spark.manifest.lake_options import LakeOptions
 from tailrace.spark.manifest.manifest import (
     Current,
     DataFile,

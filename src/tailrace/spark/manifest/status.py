@@ -29,8 +29,8 @@ class Status:
     ``parts`` are those of what is kept that stand still, each with its own ``since``; ``origins``
     are the tables, set aside before, whose rows it took over by RENAME TABLE; ``batch`` is the one
     that its parts in the lake have not all taken yet, 0 where there is none. ``unnamed`` says that
-    its server is to be asked for its columns (`tailrace.spark.unnamed`), and ``ended`` that a
-    statement ended its state, and another one brings it back.
+    its server is to be asked for its columns (`tailrace.spark.mirror.unnamed`), and ``ended`` that
+    a statement ended its state, and another one brings it back.
     """
 
     kind: str

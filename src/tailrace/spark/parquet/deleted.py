@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import struct
+from array import array
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 import pyarrow as pa
+from pyroaring import BitMap64
+
+from tailrace.errors import PipelineError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -13,6 +18,7 @@ if TYPE_CHECKING:
 Rows = np.ndarray[Any, np.dtype[np.int64]]
 """Numbers of rows in a file, ascending and each once."""
 
+_MAGIC: Final = 1681511377
 NO_ROWS: Final[Rows] = np.zeros(0, np.int64)
 
 
@@ -50,3 +56,21 @@ def without(rows: pa.Table, first: int, deleted: Rows) -> pa.Table:
     kept = np.full(rows.num_rows, True)
     kept[deleted[low:high] - first] = False
     return rows.filter(pa.array(kept))
+
+
+def dump(rows: Rows) -> bytes:
+    """Row numbers, ascending and each once, as the bytes of one of Delta's deletion vectors."""
+    numbers = array("Q", rows.astype(np.uint64).tobytes())
+    return struct.pack("<I", _MAGIC) + bytes(BitMap64(numbers).serialize())
+
+
+def load(data: bytes) -> Rows:
+    """The row numbers of a vector's bytes; raises `PipelineError` for anything else."""
+    try:
+        (magic,) = struct.unpack_from("<I", data)
+        if magic != _MAGIC:
+            raise PipelineError(f"a deletion vector begins with {magic}, and not with {_MAGIC}")
+        found = BitMap64.deserialize(data[4:])
+    except (struct.error, ValueError, IndexError) as error:
+        raise PipelineError(f"a deletion vector is damaged: {error}") from error
+    return np.array(found.to_array()).astype(np.int64)

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from tailrace.errors import PipelineError
 from tailrace.printable import one_line
-from tailrace.spark.types import ROW_METADATA, spark_json
+from tailrace.spark.record.types import ROW_METADATA, spark_json
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

@@ -37,9 +37,9 @@ from tailrace.search.shard import ShardWriter, open_shard, state_in
 from tailrace.spark.input.backlog import Backlog, Limits
 from tailrace.spark.input.growing_log import open_log
 from tailrace.spark.lake.reading import LakeView
+from tailrace.spark.runtime.session import session
+from tailrace.spark.runtime.tasks import run
 from tailrace.spark.search.lake import position_of, take_lake
-from tailrace.spark.session import session
-from tailrace.spark.tasks import run
 from tailrace.storage import find
 from tailrace.storage.objects.url import names_object
 from tailrace.storage.versions import Versions, versions_of

@@ -22,10 +22,10 @@ import pyarrow.compute as pc
 
 from tailrace.columns.arrays import described_table
 from tailrace.errors import LakeChanged, PipelineError
-from tailrace.spark.current import raw
-from tailrace.spark.current.flat import SEQ, STAMP
-from tailrace.spark.current.rows import RAW
 from tailrace.spark.parquet.footer import as_written
+from tailrace.spark.state.current import raw
+from tailrace.spark.state.current.flat import SEQ, STAMP
+from tailrace.spark.state.current.rows import RAW
 from tailrace.values.result_set import ResultSet
 from tailrace.values.row import Row
 from tailrace.values.surrogates import unescaped

@@ -23,13 +23,13 @@ from tailrace.live.tables import connected, unlogged_cascades
 from tailrace.live.transport import ServerTransport
 from tailrace.live.url import Source
 from tailrace.log.sources import server_lowers_names
-from tailrace.spark.cascade.naming import CHANGED_BELOW
 from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.manifest.paths import within
+from tailrace.spark.runtime.workers import Workers
+from tailrace.spark.state.cascade.naming import CHANGED_BELOW
 from tailrace.spark.verify.lag import LakeOfServer
 from tailrace.spark.verify.report import VerifyReport
 from tailrace.spark.verify.rounds import Rounds
-from tailrace.spark.workers import Workers
 from tailrace.table_filter import TableFilter
 from tailrace.table_name import TableName
 

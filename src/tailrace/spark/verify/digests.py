@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from tailrace.errors import AccessDenied, MalformedPacket, PipelineError, ServerError
 from tailrace.snapshot.connection import reading
-from tailrace.spark.current.rows import RAW
 from tailrace.spark.parquet.footer import as_written
+from tailrace.spark.state.current.rows import RAW
 from tailrace.spark.verify.server import rows
 from tailrace.spark.verify.values import Words, checksums, from_lake
 from tailrace.table_name import TableName

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from tailrace.snapshot.key_ranges import KeyRange
     from tailrace.spark.lake.reading import LakeView
     from tailrace.spark.manifest.manifest import TableState as LakeTable
+    from tailrace.spark.runtime.workers import Workers
     from tailrace.spark.verify.lag import LakeOfServer
     from tailrace.spark.verify.server import ServerTable
     from tailrace.spark.verify.tables import Candidate
-    from tailrace.spark.workers import Workers
     from tailrace.table_filter import TableFilter
 
     Progress = Callable[[str, int, int], None]

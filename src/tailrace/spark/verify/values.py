@@ -22,8 +22,8 @@ import pyarrow.compute as pc
 from tailrace.columns.charsets import without_surrogates
 from tailrace.errors import EventDecodeError, PipelineError
 from tailrace.schema.tokens import quoted_name
-from tailrace.spark.current import raw
-from tailrace.spark.current.rows import RAW
+from tailrace.spark.state.current import raw
+from tailrace.spark.state.current.rows import RAW
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

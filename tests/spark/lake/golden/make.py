@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tailrace.spark.current import jobs, patching
+from tailrace.spark.state.current import jobs, patching
 from tests.spark.following import Follow
 from tests.spark.lake.test_layouts import ASIDE, GOLDEN, ODD, OPTIONS, PLAIN, READ
 from tests.spark.replay import SHOP

@@ -1,0 +1,175 @@
+"""One commit to an Iceberg table: a step's files, deleted rows, columns and batch, all at once."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+from uuid import uuid4
+
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.table.snapshots import Operation
+from pyiceberg.table.update import (
+    AssertCurrentSchemaId,
+    AssertDefaultSpecId,
+    AssertRefSnapshotId,
+    AssertTableUUID,
+    RemovePropertiesUpdate,
+    RemoveSnapshotsUpdate,
+    SetPropertiesUpdate,
+)
+
+from tailrace.errors import PipelineError
+from tailrace.spark.lake.iceberg.deletes import joined, taken_up, write_deletes
+from tailrace.spark.lake.iceberg.paths import local
+from tailrace.spark.lake.iceberg.snapshot import Snapshots
+from tailrace.spark.lake.iceberg.state import State, data_folder, marked
+from tailrace.spark.lake.iceberg.tidy import left_by, outdated
+from tailrace.spark.lake.steps import MARK, unread_deletes
+from tailrace.spark.manifest.on_disk import to_disk
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.update import TableUpdate
+
+    from tailrace.spark.lake.iceberg.state import Memory
+    from tailrace.spark.lake.steps import Step
+
+BATCH: Final = "tailrace.batch"
+"""The property of a table, and of its snapshots, that has the number of the last batch."""
+
+
+def commit(table: Table, memory: Memory, step: Step, batch: int) -> str:
+    """Make a step seen, as the table is now; its mark after that. Raises OSError, `PipelineError`,
+
+    and CommitFailedException where another writer was first: nothing is done then.
+    """
+    metadata = table.metadata
+    check(step.table, metadata)
+    schema, updates = memory.schema(metadata, step)
+    # of a table that only grows all files stay, and there may be very many
+    state = memory.state(table) if step.goes is not None or step.merges else State()
+    files = memory.data_files(metadata, schema)
+    top, folder = data_folder(table), memory.folder / "data"
+    properties = {BATCH: str(batch), **step.properties}
+    snapshots = Snapshots(table, schema, memory.manifests)
+    try:
+        adds, gone = step.changes(state.files)
+        deletes, needless = _deletes(table, memory, step, batch, (state, adds, gone))
+        come = [*(files.entry(folder / name, top + name) for name in sorted(adds)), *deletes]
+        go = {state.files[name].file_path for name in gone} | set(needless)
+        if come or go:
+            snapshots.add(_operation(adds, come, go), come, go, properties)
+        merges = step.merged(state.files, state.touched)
+        for merge in merges:
+            snapshots.add(
+                Operation.REPLACE,
+                [files.entry(folder / merge.target, top + merge.target)],
+                {state.files[name].file_path for name in merge.sources},
+                properties,
+            )
+        updates += [*snapshots.updates, *_properties(metadata, step, batch)]
+        _apply(table, memory, snapshots, updates)
+    except CommitFailedException:
+        snapshots.discard()
+        for each in deletes:
+            local(each.file_path).unlink(missing_ok=True)
+        raise
+    for merge in step.merges:
+        if merge not in merges and merge.target not in state.files:
+            (folder / merge.target).unlink(missing_ok=True)
+    return marked(snapshots.current)
+
+
+def _properties(metadata: TableMetadata, step: Step, batch: int) -> Iterator[TableUpdate]:
+    """The table's own properties; those of a step are its snapshots'."""
+    mark = step.properties.get(MARK, "")
+    set_aside = {MARK: mark} if mark else {}
+    yield SetPropertiesUpdate(updates={BATCH: str(batch), **set_aside})
+    if not mark and MARK in step.properties and MARK in metadata.properties:
+        yield RemovePropertiesUpdate(removals=[MARK])
+
+
+def check(name: str, metadata: TableMetadata) -> None:
+    """Raise `PipelineError` where others have made of the table what we do not write."""
+    if metadata.format_version != 2:
+        raise PipelineError(
+            f"table {name} was given format version {metadata.format_version}, and Tailrace writes "
+            "version 2: create a new lake"
+        )
+    if metadata.spec().fields:
+        raise PipelineError(f"table {name} was partitioned by others: create a new lake")
+
+
+def _operation(adds: Collection[str], come: Collection[DataFile], go: Collection[str]) -> Operation:
+    if not go and len(come) == len(adds):
+        return Operation.APPEND
+    return Operation.OVERWRITE if come else Operation.DELETE
+
+
+def _deletes(
+    table: Table,
+    memory: Memory,
+    step: Step,
+    batch: int,
+    change: tuple[State, Collection[str], Collection[str]],
+) -> tuple[list[DataFile], list[str]]:
+    """The delete file that comes, and the paths of those that go.
+
+    With them exactly the rows are deleted that were so at the step's base, and those of the step.
+    """
+    state, adds, gone = change
+    top = data_folder(table)
+    live = {top + name for name in (set(state.files) - set(gone)) | set(adds)}
+    fresh = {top + name: rows for name, rows in step.deletes.items()}
+    now = marked(table.metadata.current_snapshot())
+    if step.goes is None or step.base is None or step.base == now:
+        fresh, needless = taken_up(fresh, state.applying, live)
+    else:  # others have written since: what they deleted is live, and what they dropped deleted
+        if not state.known:
+            raise unread_deletes(step.table)
+        wanted = {top + name for name in step.deleted} & live
+        then = memory.state_at(table, step.base) if wanted else State()
+        before = joined(then.applying.values())
+        fresh = joined([fresh, {path: rows for path, rows in before.items() if path in wanted}])
+        needless = list(state.applying)
+    if not fresh:
+        return [], needless
+    name = f"deletes-{batch:06}-{uuid4().hex[:8]}.parquet"  # no other process writes it
+    path = memory.folder / "data" / name
+    made = write_deletes(path, top + name, fresh)
+    to_disk([path, path.parent])
+    memory.written(made, fresh)
+    return [made], needless
+
+
+def _apply(table: Table, memory: Memory, snapshots: Snapshots, updates: list[TableUpdate]) -> None:
+    """Commit, and let snapshots go that are too old."""
+    metadata, now = table.metadata, int(time.time() * 1000)
+    current = metadata.current_snapshot()
+    requirements = (
+        AssertTableUUID(uuid=metadata.table_uuid),
+        AssertRefSnapshotId.model_validate(
+            {"ref": MAIN_BRANCH, "snapshot-id": None if current is None else current.snapshot_id}
+        ),
+        AssertCurrentSchemaId.model_validate({"current-schema-id": metadata.current_schema_id}),
+        AssertDefaultSpecId.model_validate({"default-spec-id": metadata.default_spec_id}),
+    )
+    memory.leftovers.keep(snapshots.added)
+    if old := outdated(metadata, now, len(snapshots.made)):
+        memory.leftovers.note(left_by(table.io, memory.manifests, old))
+        updates.append(
+            RemoveSnapshotsUpdate.model_validate(
+                {"snapshot-ids": [each.snapshot_id for each in old[:-1]]}
+            )
+        )
+    to_disk(local(each) for each in snapshots.written)
+    table._do_commit(tuple(updates), requirements)  # noqa: SLF001 - as its transactions do
+    with suppress(OSError):  # the commit is made: they are removed after the next one
+        memory.leftovers.remove(table.io, table.metadata, now)
+    memory.manifests.keep(table.metadata.snapshots, table.metadata.current_snapshot())

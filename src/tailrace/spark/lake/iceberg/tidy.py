@@ -1,0 +1,192 @@
+"""Removes what commits to an Iceberg table leave over: old snapshots, and their files.
+
+All of a table's snapshots are in its metadata, which each commit rewrites; so few are kept.
+pyiceberg takes snapshots out of the metadata and leaves their files. They are removed here, an hour
+after the snapshot that they belong to was replaced, so that its readers can finish. Until then they
+are listed in a file next to the table's folders, the table's leftovers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+from collections import deque
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from pyiceberg.manifest import ManifestEntryStatus
+
+from tailrace.errors import PipelineError
+from tailrace.spark.lake.iceberg.paths import local
+from tailrace.spark.manifest.json_file import LARGEST, parse
+from tailrace.spark.manifest.on_disk import add_to_file, write_file
+from tailrace.spark.manifest.paths import read_plain, within
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+    from pathlib import Path
+
+    from pyiceberg.io import FileIO
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.snapshots import Snapshot
+
+    from tailrace.spark.lake.iceberg.snapshot import Manifests
+
+SNAPSHOTS: Final = "tailrace.max-snapshots"
+"""A table's property: how many snapshots it keeps at most."""
+AGE: Final = "history.expire.max-snapshot-age-ms"
+"""A table's property: snapshots that are older go, and files that were replaced longer ago."""
+MOST: Final = 100
+AGE_MS: Final = 3_600_000
+NAME: Final = "_leftovers.jsonl"
+_MAIN: Final = "main"
+_BATCH: Final = 32
+"""So many snapshots' leftovers are removed at a time."""
+
+
+@dataclass(frozen=True)
+class Left:
+    """Files that no snapshot from number ``since`` on uses; replaced at ``at``, in milliseconds."""
+
+    at: int
+    since: int
+    files: tuple[str, ...]
+
+
+def outdated(metadata: TableMetadata, now: int, coming: int = 0) -> list[Snapshot]:
+    """The snapshots that are to go, oldest first, and the one after them, which stays.
+
+    ``now`` is in milliseconds; ``coming`` are the snapshots that are about to be added.
+
+    A table with branches, tags, or a snapshot that was rolled back is left to its owner, since
+    others may read what looks old.
+    """
+    line = _line(metadata)
+    if set(metadata.refs) != {_MAIN} or len(line) != len(metadata.snapshots):
+        return []
+    limit = now - _number(metadata, AGE, AGE_MS)
+    count = min(len(line) + coming - _number(metadata, SNAPSHOTS, MOST), len(line) - 1)
+    while count < len(line) - 1 and line[max(count, 0)].timestamp_ms < limit:
+        count = max(count, 0) + 1
+    return line[: count + 1] if count > 0 else []
+
+
+def _number(metadata: TableMetadata, name: str, default: int) -> int:
+    text = metadata.properties.get(name, str(default))
+    try:
+        return int(text)
+    except ValueError as error:
+        raise PipelineError(
+            f"the table {metadata.location} has the property {name}={text}: set a whole number"
+        ) from error
+
+
+def _line(metadata: TableMetadata) -> list[Snapshot]:
+    """The current snapshot's ancestors and itself, oldest first."""
+    known = {each.snapshot_id: each for each in metadata.snapshots}
+    found: list[Snapshot] = []
+    number = metadata.current_snapshot_id
+    while number is not None and number in known:
+        found.append(known[number])
+        number = known[number].parent_snapshot_id
+    return found[::-1]
+
+
+def left_by(io: FileIO, manifests: Manifests, snapshots: Sequence[Snapshot]) -> list[Left]:
+    """What removed snapshots leave over: all but the last of some that follow each other."""
+    found = []
+    for old, new in pairwise(snapshots):
+        here = {each.manifest_path: each for each in manifests.all(new)}
+        gone = [each.manifest_path for each in manifests.all(old) if each.manifest_path not in here]
+        for manifest in here.values():
+            if manifest.added_snapshot_id != new.snapshot_id or not manifest.deleted_files_count:
+                continue
+            gone += [
+                entry.data_file.file_path
+                for entry in manifest.fetch_manifest_entry(io, discard_deleted=False)
+                if entry.status is ManifestEntryStatus.DELETED
+                and entry.snapshot_id == new.snapshot_id
+            ]
+        files = (old.manifest_list, *gone)
+        found.append(Left(new.timestamp_ms, new.sequence_number or 0, files))
+    return found
+
+
+class Leftovers:
+    """The files of a table that are to be removed, kept in a file, so that no run forgets them.
+
+    Raises OSError, and `PipelineError` where the file is damaged.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / NAME
+        self._left: deque[Left] = deque()
+        self._fresh = True
+        try:
+            content = read_plain(self._path, LARGEST)
+        except FileNotFoundError:
+            return
+        for line in io.BytesIO(content):
+            try:
+                each = parse(line)
+                files = tuple(str(file) for file in each["files"])
+                self._left.append(Left(int(each["at"]), int(each["since"]), files))
+            except (ValueError, KeyError, TypeError, RecursionError):
+                continue  # a line that was not written to its end, of a process that died
+
+    def note(self, left: Sequence[Left]) -> None:
+        """Note files, before the snapshots that need them go."""
+        if not left:
+            return
+        self._left += left
+        add_to_file(self._path, "".join(map(_json_line, left)))
+
+    def keep(self, files: Collection[str]) -> None:
+        """These are in use again."""
+        wanted = set(files)
+        if any(not wanted.isdisjoint(each.files) for each in self._left):
+            self._left = deque(
+                Left(each.at, each.since, tuple(name for name in each.files if name not in wanted))
+                for each in self._left
+            )
+            self._write()
+
+    def _is_ours(self, path: str) -> bool:
+        """Whether a file is the table's: who may write to the lake could name others here."""
+        try:
+            within(self._path.parent, local(path).parent)
+        except PipelineError:
+            return False
+        return True
+
+    def remove(self, io: FileIO, metadata: TableMetadata, now: int) -> int:
+        """Remove the files whose time has come; how many."""
+        limit = now - _number(metadata, AGE, AGE_MS)
+        oldest = min((each.sequence_number or 0 for each in metadata.snapshots), default=0)
+        due = sum(each.at < limit and each.since <= oldest for each in self._left)
+        if due < (1 if self._fresh else _BATCH):
+            return 0
+        self._fresh = False
+        count = 0
+        stay: deque[Left] = deque()
+        for each in self._left:
+            if each.at >= limit or each.since > oldest:
+                stay.append(each)
+                continue
+            for path in each.files:
+                if self._is_ours(path):
+                    with contextlib.suppress(OSError):  # somebody else has removed it
+                        io.delete(path)
+                        count += 1
+        self._left = stay
+        self._write()
+        return count
+
+    def _write(self) -> None:
+        write_file(self._path, map(_json_line, self._left))
+
+
+def _json_line(left: Left) -> str:
+    return f"\n{json.dumps(asdict(left))}"

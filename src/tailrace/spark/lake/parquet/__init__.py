@@ -1,0 +1,1 @@
+"""A lake of plain Parquet files, in versions."""

@@ -1,0 +1,1 @@
+"""`mirror`: binary logs into a lake."""

@@ -1,0 +1,227 @@
+"""Which tables have all their rows in the lake: the one rule, and what a new lake begins with.
+
+A table is complete where a statement that was read says that it was without rows: CREATE TABLE, or
+TRUNCATE TABLE later (`tailrace.schema.catalogue.Catalogue`). All else cannot be determined from a
+log: such a table may have rows that are older, and is *incomplete*. It is marked so as it comes
+into the lake, until it is recreated or emptied.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tailrace.errors import ConnectionLost, PipelineError, ServerError
+from tailrace.live.tables import connected, has_rows, tables_of
+from tailrace.printable import printable
+from tailrace.spark.input.start_position import session_of
+from tailrace.spark.manifest.manifest_json import with_status
+from tailrace.spark.manifest.status import INCOMPLETE, Status
+from tailrace.spark.state.current.lineage import lives
+from tailrace.table_name import TableName
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from tailrace.live.url import Source
+    from tailrace.position import Position
+    from tailrace.spark.input.taken import Taken
+    from tailrace.spark.manifest.manifest import Manifest
+    from tailrace.table_filter import TableFilter
+
+_LISTED: Final = 10
+_NEEDS: Final = "a CREATE TABLE or TRUNCATE TABLE of it in the log"
+
+
+def statuses(
+    manifest: Manifest,
+    taken: Mapping[str, Taken],
+    fresh: Mapping[str, tuple[str, str, str]],
+) -> dict[str, Status | None]:
+    """What a batch makes of tables: that they are incomplete, or with None that they are no more.
+
+    ``fresh`` are the tables with changes, those that got names from others, and those that are set
+    aside, by the lake's key: source, database, table. What the lake had as complete stays so.
+    """
+    whole = {source: each.whole for source, each in taken.items() if each.splits}
+    emptied = {source: _emptied(each) for source, each in taken.items()}
+    exchanged = {source: _exchanged(each) for source, each in taken.items()}
+    gone = {source: _gone(each) for source, each in taken.items()}
+    found: dict[str, Status | None] = {}
+    for key, (source, database, table) in fresh.items():
+        known = manifest.tables.get(key)
+        if source not in whole or not (known is None or known.dropped):
+            continue
+        text = str(TableName(database, table))
+        moved = text in exchanged[source]
+        # only a history may be left of it, which is whole
+        is_over = text in emptied[source] and text in gone[source]
+        if not (moved or is_over) and (database, table) not in whole[source]:
+            found[key] = _incomplete(manifest, taken, source)
+    for key, known in with_status(manifest.tables):
+        name = (known.database, known.table)
+        if known.source not in whole or name not in whole[known.source]:
+            continue
+        if known.status(INCOMPLETE) is not None and str(known.full_name) in emptied[known.source]:
+            found[key] = None
+    return found
+
+
+def _emptied(taken: Taken) -> set[str]:
+    """The tables that statements created or emptied, also under their later names."""
+    found: set[str] = set()
+    for change in (change for split in taken.splits for change in split.changes):
+        if change.kind in {"create", "truncate"}:
+            found.add(change.table)
+        elif change.kind == "rename" and change.table in found and change.renamed is not None:
+            found.add(change.renamed)
+    return found
+
+
+def _gone(taken: Taken) -> set[str]:
+    """The tables that statements made, renamed or dropped, and that are no more."""
+    changes = [change for split in taken.splits for change in split.changes]
+    found = lives((), (), changes, lambda _: True)
+    return {name for name, life in found.items() if life.dropped}
+
+
+def _exchanged(taken: Taken) -> set[str]:
+    """The tables that partitions were exchanged for, which are set aside for that."""
+    changes = (change for split in taken.splits for change in split.changes)
+    return {change.table for change in changes if change.exchanged}
+
+
+def _incomplete(manifest: Manifest, taken: Mapping[str, Taken], source: str) -> Status:
+    state = manifest.sources.get(source)
+    if state is None:
+        since = str(taken[source].begin)
+    else:
+        since = f"{next(iter(state.files), state.file)}:4"
+    return Status(
+        INCOMPLETE,
+        f"its CREATE TABLE is not in the log from {since} on, so rows from before are missing",
+        since,
+        _NEEDS,
+    )
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The tables that a server had, and where its log ended after that (None: not asked)."""
+
+    source: Source
+    tables: Collection[TableName]
+    end: Position | None
+
+
+class CompleteTables:
+    """Lets a new lake begin with incomplete tables only where that is accepted.
+
+    Servers (``servers``, by what they are called in the lake) are asked for tables that have rows
+    of which nothing is in the log, once the log is read up to where it ended when they were asked.
+    With ``follow`` this may be after the first batch. The lake exists then, so the tables are only
+    reported.
+    """
+
+    def __init__(
+        self,
+        tables: TableFilter,
+        servers: Mapping[str, Source],
+        *,
+        accept: bool,
+        follow: bool,
+        notice: Callable[[str], None],
+    ) -> None:
+        self._tables = tables
+        self._accept = accept
+        self._follow = follow
+        self._notice = notice
+        self._asked: dict[str, _Asked] = {}
+        for name, source in servers.items():
+            with suppress(ConnectionLost), connected(source) as connection:
+                found = tables_of(connection)
+                end = _end(source) if follow else None  # now: all that were found are created there
+                if follow and end is None:
+                    notice(
+                        f"{name}: tables with rows of which nothing is in the log are not looked"
+                        " for: its user may not see where the log ends, which takes REPLICATION"
+                        " CLIENT (MariaDB: BINLOG MONITOR)"
+                    )
+                    continue
+                self._asked[name] = _Asked(source, found, end)
+
+    def check(
+        self,
+        manifest: Manifest,
+        found: Mapping[str, Status | None],
+        fresh: Mapping[str, tuple[str, str, str]],
+        taken: Mapping[str, Taken],
+        *,
+        whole: bool = True,
+    ) -> None:
+        """Look at a batch before it is committed: at what `statuses` ``found``, and at servers, if
+        their logs were read as far as they were to be (``whole``).
+
+        Raises `PipelineError` where the lake is not to begin so.
+        """
+        names = [str(TableName(*fresh[key][1:])) for key in found] if not manifest.version else []
+        reached = self._reached(taken) if whole else []
+        for source in reached:
+            seen = {TableName(*each[1:]) for each in fresh.values() if each[0] == source}
+            seen |= {each.full_name for each in manifest.tables.values() if each.source == source}
+            names += self._untouched(source, seen.union(taken[source].whole))
+        if names:
+            begins = [each.begin for each in taken.values()]
+            self._decide(names, begins[0] if not manifest.version else None)
+        for source in reached:
+            del self._asked[source]
+
+    def _reached(self, taken: Mapping[str, Taken]) -> list[str]:
+        """The servers whose logs are read up to where they ended when they were asked."""
+        found = []
+        for source in self._asked.keys() & taken.keys():
+            end = self._asked[source].end
+            if not self._follow or (end is not None and not taken[source].end < end):
+                found.append(source)
+        return found
+
+    def _decide(self, names: Sequence[str], first: Position | None) -> None:
+        begin = "the log begins" if first is None else str(first)
+        text = (
+            f"{_listed(sorted(set(names)))} incomplete: rows from before {begin}"
+            f"{'' if first is None else ', where the log that is read begins,'} are not in it"
+        )
+        if self._accept or first is None:
+            self._notice(text)
+            return
+        raise PipelineError(
+            f"{text}. --incomplete accept creates the lake with what the log has; else leave them "
+            "out by --exclude, or give all logs since their CREATE TABLE"
+        )
+
+    def _untouched(self, source: str, known: Collection[tuple[str, str]]) -> list[str]:
+        """The tables of a server that have rows, or may have, and that are not in the log."""
+        asked = self._asked[source]
+        left = [each for each in sorted(set(asked.tables) - set(known)) if self._tables(*each)]
+        if not left:
+            return []
+        with connected(asked.source) as connection:
+            return [str(TableName(*each)) for each in left if has_rows(connection, each)]
+
+
+def _end(source: Source) -> Position | None:
+    """Where a server's log ends now; None where its user must not know. Raises ConnectionLost."""
+    with (
+        suppress(ServerError),
+        session_of(source) as session,
+    ):
+        return session.end()
+    return None
+
+
+def _listed(names: Sequence[str]) -> str:
+    text = ", ".join(map(printable, names[:_LISTED]))
+    if len(names) > _LISTED:
+        text += f" and {len(names) - _LISTED:,} more"
+    return f"{text} {'is' if len(names) == 1 else 'are'}"

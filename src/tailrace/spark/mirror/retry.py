@@ -1,0 +1,370 @@
+"""Tables that were set aside are taken up again, by reading their source's log from there on.
+
+The log is read from the position at which the table was set aside to the position that the lake
+has of the source. Only the table's rows are read, and applied to what the lake has of the table, in
+a separate commit. Tables that RENAME TABLE linked may have been set aside at different positions:
+then there is a commit for each position. Where that fails, and the log exists from where the lake
+began, the table is recreated from nothing.
+"""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tailrace.constants import MAGIC
+from tailrace.errors import LogPurged, UsageError
+from tailrace.position import Position, sequence_at
+from tailrace.spark.input.cursor import SourceCursor
+from tailrace.spark.input.spool import ServerLogs
+from tailrace.spark.input.start_position import SUFFIX, load
+from tailrace.spark.input.taken import Taken
+from tailrace.spark.lake.asides import in_order
+from tailrace.spark.lake.folder import AGAIN
+from tailrace.spark.manifest.manifest_json import with_status
+from tailrace.spark.manifest.paths import within
+from tailrace.spark.mirror.batch import Again
+from tailrace.spark.mirror.statements import earlier_names
+from tailrace.spark.state.cascade.build import parents
+from tailrace.spark.state.cascade.keys import links_of
+from tailrace.spark.state.current.build import table_changes
+from tailrace.storage import LogSeries
+from tailrace.table_name import TableName
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from tailrace.columns import Split
+    from tailrace.schema.catalogue import Catalogue
+    from tailrace.spark.input.sources import Sources
+    from tailrace.spark.lake.protocol import LakeStore
+    from tailrace.spark.manifest.manifest import Manifest, SourceState, TableState
+    from tailrace.spark.manifest.status import Status
+    from tailrace.spark.mirror.batch import Batches
+    from tailrace.spark.mirror.report import MirrorReport
+    from tailrace.spark.mirror.unnamed import Answer, AskedNames
+    from tailrace.table_filter import TableFilter
+
+    Progress = Callable[[str, int, int], None]
+
+
+NO_ANSWERS: Final[Mapping[TableName, Answer]] = {}
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Tables of a source that are taken up together: they stand still since the same places."""
+
+    source: str
+    keys: frozenset[str]
+    places: tuple[str, ...]
+    """Since when their parts stand still, in order; empty for the log's begin."""
+
+
+def take_up(
+    store: LakeStore,
+    sources: Sources,
+    batches: Batches,
+    wanted: TableFilter,
+    progress: Progress,
+) -> None:
+    """Take up the tables that are ``wanted``, as far as that is done.
+
+    A table that fails again stays set aside, and the lake says why. Raises UsageError where no
+    table that is set aside is named, `LogPurged` where the log is no longer there.
+    """
+    manifest = store.manifest
+    names = {key: manifest.tables[key].full_name for key in _asides(manifest)}
+    chosen = {key for key, name in names.items() if wanted(*name)}
+    missing = wanted.unmatched(names.values()).missing("among the tables that are set aside")
+    if missing is not None and not chosen:
+        raise UsageError(missing)
+    for group in _groups(manifest, chosen):
+        _Retry(store, sources, batches, group, progress).run()
+
+
+def take_up_named(
+    store: LakeStore, sources: Sources, batches: Batches, names: AskedNames, progress: Progress
+) -> list[MirrorReport]:
+    """Take up tables whose server was asked for the columns that the log does not name.
+
+    Those that have to wait for more of the log stay as they are. Gives a report of each commit.
+    """
+    reports: list[MirrorReport] = []
+    while ready := names.answered(store.manifest):
+        for source, answers in ready.items():
+            tables = store.manifest.tables
+            by_name = {tables[key].full_name: each for key, each in answers.items()}
+            offers: dict[TableName, Answer] = {}
+            for group in _groups(store.manifest, set(answers)):
+                retry = _Retry(store, sources, batches, group, progress, by_name)
+                try:
+                    retry.run()
+                except LogPurged as error:
+                    for key in group.keys:
+                        names.give_up(key, error)
+                offers |= retry.offers
+                reports += retry.reports
+            names.used(source, by_name, offers)
+            sources.replan(source)
+    return reports
+
+
+def _asides(manifest: Manifest) -> dict[str, Status]:
+    return {
+        key: status
+        for key, state in with_status(manifest.tables)
+        if (status := state.set_aside) is not None
+    }
+
+
+def _groups(manifest: Manifest, chosen: set[str]) -> list[_Group]:
+    """What is to be taken up, with the tables that are linked to it by RENAME TABLE."""
+    asides = _asides(manifest)
+    while more := {key for key in asides if key not in chosen and _linked(key, asides, chosen)}:
+        chosen |= more
+    found: dict[tuple[str, tuple[str, ...]], set[str]] = {}
+    for key in chosen:
+        places = sorted(set(asides[key].parts.values()), key=in_order)
+        found.setdefault((manifest.tables[key].source, tuple(places)), set()).add(key)
+    for key in chosen:  # linked tables are taken up at once, from the first of their places
+        for other in chosen:
+            if other in asides[key].origins:
+                _join(found, key, other)
+    return [_Group(source, frozenset(keys), at) for (source, at), keys in found.items() if keys]
+
+
+def _linked(key: str, asides: Mapping[str, Status], chosen: set[str]) -> bool:
+    mine = any(origin in chosen for origin in asides[key].origins)
+    return mine or any(key in asides[other].origins for other in chosen)
+
+
+def _join(found: dict[tuple[str, tuple[str, ...]], set[str]], key: str, other: str) -> None:
+    """Let two tables be of one group."""
+    one = next(place for place, keys in found.items() if key in keys)
+    two = next(place for place, keys in found.items() if other in keys)
+    if one == two:
+        return
+    both = one[0], tuple(sorted({*one[1], *two[1]}, key=in_order))
+    keys = found.pop(one) | found.pop(two)
+    found.setdefault(both, set()).update(keys)
+
+
+class _Retry:
+    """Takes up the tables of a group."""
+
+    def __init__(
+        self,
+        store: LakeStore,
+        sources: Sources,
+        batches: Batches,
+        group: _Group,
+        progress: Progress,
+        answers: Mapping[TableName, Answer] = NO_ANSWERS,
+    ) -> None:
+        self._store = store
+        self._sources = sources
+        self._batches = batches
+        self._group = group
+        self._progress = progress
+        self._end = store.manifest.sources[group.source]
+        self._answers = answers
+        self.offers: dict[TableName, Answer] = {}
+        """What the log tells of tables that are still without names."""
+        self.reports: list[MirrorReport] = []
+
+    def run(self) -> None:
+        """Take them up: from what the lake has, or where that fails from nothing."""
+        first, group = self._first, self._group
+        rest = group.keys - self._store.take_rest(group.keys).keys()
+        if rest:
+            with self._log(group.places[0]) as series:
+                self._forward(series, rest)
+        left = {key for key in group.keys if self._fails_still(key)}
+        if left and group.places[0] and not self._answers:
+            with self._log("", needed=False) as series:
+                if series.files and series.files[0].name == first:
+                    self._again(series, frozenset(left), "", anew=True)
+
+    def _fails_still(self, key: str) -> bool:
+        """Whether a table is set aside, and not as its server is to be asked."""
+        status = self._state(key).set_aside
+        return status is not None and not status.unnamed
+
+    @property
+    def _first(self) -> str:
+        """The first file that the lake has of the source."""
+        return next(iter(self._end.files), self._end.file)
+
+    def _state(self, key: str) -> TableState:
+        return self._store.manifest.tables[key]
+
+    def _forward(self, series: LogSeries, keys: frozenset[str]) -> None:
+        """Take the tables to the end, from place to place.
+
+        What a table has is of its own place: it must not be given what was before. So tables that
+        stand since an earlier one are first brought to the next.
+        """
+        places = self._group.places
+        for place, reached in zip(places, (*places[1:], ""), strict=True):
+            here = frozenset(key for key in keys if self._stands_at(key, place))
+            if here:
+                self._again(series, here, place, reached=reached)
+
+    def _stands_at(self, key: str, place: str) -> bool:
+        """Whether a table has nothing past a place: one that failed before it stays there."""
+        status = self._state(key).set_aside
+        return status is not None and min(status.parts.values(), key=in_order) == place
+
+    def _again(
+        self,
+        series: LogSeries,
+        keys: frozenset[str],
+        place: str,
+        *,
+        reached: str = "",
+        anew: bool = False,
+    ) -> None:
+        """Take tables from a place to the one to be ``reached``; by default to the end."""
+        end = Position.parse(reached) if reached else self._end.position
+        cursor = self._cursor(series, place)
+        splits = cursor.upto(end)
+        names = earlier_names(splits, {str(each.full_name) for each in map(self._state, keys)})
+        changelog = {}
+        for key in keys:
+            status = self._state(key).set_aside
+            if status is not None and "changelog" in status.parts:
+                changelog[key] = _sequence(status.parts["changelog"])
+        again = Again(
+            keys,
+            frozenset(map(TableName.parse, names)),
+            changelog,
+            keys if anew else frozenset(),
+            self._strangers(splits, names, keys) if place else frozenset(),
+            reached,
+            self._answers,
+            None if reached else self._known(cursor, splits),
+            self._parents(splits, names),
+        )
+        begun = self._point(place) if place else cursor.begun
+        taken = Taken(series, splits, begun, cursor.seen)
+        self.reports.append(self._batches.take_up({self._group.source: taken}, again))
+        self.offers |= self._batches.offers
+
+    def _point(self, place: str) -> SourceState:
+        """What is known where tables stand still."""
+        return self._store.manifest.points[self._group.source][place]
+
+    def _parents(self, splits: Sequence[Split], names: set[str]) -> frozenset[tuple[str, str]]:
+        """The tables whose changes it takes to carry out foreign keys, if that is done."""
+        if self._store.manifest.options.cascades != "apply":
+            return frozenset()
+        filtered = self._store.manifest.options.tables
+        found: set[str] = set()
+        for split in splits:
+            links = links_of(split.keys, lambda name: filtered(*TableName.parse(name)))
+            found |= parents(links.carried, names)
+        return frozenset(map(TableName.parse, found))
+
+    def _known(self, cursor: SourceCursor, splits: Sequence[Split]) -> Catalogue | None:
+        """The schema history at the start of the file up to which the lake has the source."""
+        if not self._answers and not self._sources.given:
+            return None  # nothing but what the lake has
+        here = [split for split in splits if split.file == self._end.file]
+        if here and here[0].start == len(MAGIC):
+            return here[0].catalogue
+        return cursor.first_known if len({split.file for split in splits}) == 1 and here else None
+
+    def _strangers(
+        self, splits: Sequence[Split], names: set[str], keys: frozenset[str]
+    ) -> frozenset[str]:
+        """Tables of which the lake may have rows from before the splits, which are not read again.
+
+        What it does not know had none: a table that had any stays in the manifest, also once it
+        was renamed or dropped.
+        """
+        known = {str(each.full_name) for each in map(self._state, keys)}
+        changes = table_changes(splits)
+        made = {each.table for each in changes if each.kind == "create"}
+        met: set[str] = set()
+        for each in changes:
+            met.add(each.table)
+            if each.renamed is not None and each.renamed not in met:
+                made.add(each.renamed)  # there was no such table before
+        there = {
+            str(each.full_name)
+            for each in self._store.manifest.tables.values()
+            if each.source == self._group.source
+        }
+        return frozenset(there & names - known - made)
+
+    def _cursor(self, series: LogSeries, place: str) -> SourceCursor:
+        """The log from a place on."""
+        state: SourceState | None = None
+        if place:
+            state = self._point(place)
+        written = self._store.sources / f"{self._group.source}{SUFFIX}"
+        begin = load(written) if state is None and written.exists() else None
+        learned = [each.learned for each in self._answers.values() if each.learned is not None]
+        return SourceCursor(
+            series,
+            state,
+            self._sources.given,
+            hold=False,
+            begin=begin,
+            learned=learned,
+            cascades=self._store.manifest.options.cascades == "apply",
+            lowers_names=self._sources.lowers_names(self._group.source),
+        )
+
+    @contextmanager
+    def _log(self, place: str, *, needed: bool = True) -> Iterator[LogSeries]:
+        """The source's log from a place on; an empty one where it is not ``needed`` and gone."""
+        name, group = Position.parse(place).file if place else self._first, self._group
+        series = self._sources.series(group.source)
+        found = None if series is None else _from(series, name)
+        logs = self._sources.server(group.source) if found is None else None
+        copy: ServerLogs | None = None
+        try:
+            if logs is not None:
+                folder = logs.folder.with_name(f"{logs.folder.name}{AGAIN}")
+                copy = ServerLogs(logs.source, within(self._store.sources, folder))
+                found = self._received(copy, name)
+            if found is None and needed:
+                raise _gone(group, name)
+            yield found or LogSeries(group.source, ())
+        finally:
+            if copy is not None:
+                shutil.rmtree(copy.folder, ignore_errors=True)
+
+    def _received(self, copy: ServerLogs, name: str) -> LogSeries | None:
+        """A server's log from a file on, received once more; None where it no longer has it."""
+        shutil.rmtree(copy.folder, ignore_errors=True)
+        try:
+            received = copy.receive(Position(name, len(MAGIC)), self._progress)
+        except LogPurged:
+            return None
+        return _from(LogSeries(self._group.source, received.files), name)
+
+
+def _from(series: LogSeries, name: str) -> LogSeries | None:
+    """The series from a file on; None where it has no such file."""
+    names = [log.name for log in series.files]
+    if name not in names:
+        return None
+    return LogSeries(series.name, series.files[names.index(name) :])
+
+
+def _gone(group: _Group, name: str) -> LogPurged:
+    tables = ", ".join(sorted(group.keys))
+    return LogPurged(
+        f"{tables}: the log of source {group.source} is no longer there from {name} on, since when "
+        "it was set aside: bring the files back (and give this source), or create a new lake"
+    )
+
+
+def _sequence(since: str) -> int:
+    """The least `_seq` of what a log has from a place on."""
+    return sequence_at(Position.parse(since)) if since else 0

@@ -1,0 +1,136 @@
+"""What a task does with a split of a log: decode it and write its tables' changelog files."""
+
+from __future__ import annotations
+
+import shutil
+import time
+import uuid
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+
+from tailrace.columns import read_split
+from tailrace.errors import PipelineError, table_of
+from tailrace.spark.mirror.report import SkippedStatements
+from tailrace.spark.state.changelog import ChangelogFiles
+from tailrace.spark.state.failure import Failure, failure
+from tailrace.table_name import TableName
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tailrace.columns import Split
+    from tailrace.columns.read.walk import Array
+    from tailrace.spark.state.changelog import ChangeFile, Named, Unnamed
+    from tailrace.table_filter import TableFilter
+
+
+@dataclass(frozen=True)
+class SplitJob:
+    """A split to decode; its files go into a new folder below ``folder``.
+
+    With ``shards`` the files have a column ``_source``; with ``named`` they hold no rows of tables
+    whose columns nobody names. ``skip`` are databases and tables whose
+    rows are left out; with ``only``, so are those of all others than these.
+    """
+
+    split: Split
+    tables: TableFilter
+    statements: Literal["error", "skip"]
+    folder: Path
+    shards: bool = False
+    skip: frozenset[tuple[str, str]] = frozenset()
+    only: frozenset[tuple[str, str]] | None = None
+    named: bool = False
+    cascades: bool = False
+    """Whether to note which changes do nothing to other rows (`Written.quiet`)."""
+
+    def wants(self, database: str, table: str) -> bool:
+        """Whether a table that is mirrored is read here."""
+        name = database, table
+        return name not in self.skip and (self.only is None or name in self.only)
+
+
+class Written(NamedTuple):
+    """The changelog files of a split, and the tables that it has rows of, where these are kept.
+
+    ``failed`` has the tables of which there is no file, and why; ``unnamed`` those of which rows
+    were left out, and ``by_log`` those whose columns the log names, where few are read.
+    """
+
+    files: list[ChangeFile]
+    met: frozenset[TableName] = frozenset()
+    failed: tuple[tuple[TableName, Failure], ...] = ()
+    unnamed: tuple[tuple[TableName, Unnamed], ...] = ()
+    by_log: tuple[tuple[TableName, Named], ...] = ()
+    skipped: SkippedStatements | None = None
+    quiet: str | None = None
+    """A file of the updates and deletes that do nothing to other rows (`read_split`), if any."""
+
+
+def write_tables(job: SplitJob) -> Written:
+    """As `write_split`, but for tables whose rows cannot be had: there is no file of these.
+
+    Their split is read again without them. Raises what is not one table's failure.
+    """
+    failed: dict[TableName, Failure] = {}
+    while True:
+        try:
+            written = write_split(replace(job, skip=job.skip | set(failed)))
+        except Exception as error:
+            table = table_of(error)
+            if table is None or table in failed:
+                raise
+            failed[TableName(*table)] = failure(error)
+        else:
+            return written._replace(failed=tuple(failed.items()))
+
+
+def write_split(job: SplitJob) -> Written:
+    """Decode a split and write a file for each of its tables.
+
+    A task that is run twice writes twice, each time into a folder of its own: what counts are the
+    files of the result that Spark brings back. Raises what `read_split` raises, and `PipelineError`
+    where a file cannot be written.
+    """
+    split = job.split
+    folder = job.folder / uuid.uuid4().hex
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise PipelineError(f"cannot write {folder}: {error.strerror}") from error
+    source = split.source if job.shards else None
+    files = ChangelogFiles(folder, source=source, named=job.named)
+    quiet: list[Array] = []
+    skipped: list[SkippedStatements] = []
+    start = time.perf_counter()
+    batches = read_split(
+        split,
+        tables=job.tables,
+        statements=job.statements,
+        notice=files.meet,
+        also=job.wants,
+        unnamed=files.leave_out if job.named else None,
+        no_cascades=quiet.append if job.cascades else None,
+        skipped=lambda event: skipped.append(SkippedStatements.of(event)),
+    )
+    try:
+        for batch in batches:
+            files.add(batch, time.perf_counter() - start)
+            start = time.perf_counter()
+        written = files.finish()
+        path = folder / "quiet.npy" if quiet else None
+        if path is not None:
+            np.save(path, np.concatenate(quiet))
+    except Exception:
+        shutil.rmtree(folder, ignore_errors=True)  # it may be read again, without a table
+        raise
+    return Written(
+        written,
+        frozenset(job.tables.met or ()),
+        unnamed=tuple(files.unnamed.items()),
+        by_log=() if job.only is None else tuple(files.by_log.items()),
+        skipped=replace(skipped[0], count=len(skipped)) if skipped else None,
+        quiet=None if path is None else str(path),
+    )

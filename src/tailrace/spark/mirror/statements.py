@@ -1,0 +1,137 @@
+"""The statements of a batch that end a table's state, or let a table begin again, and where they
+stand: there a batch is cut in two.
+
+A statement that the log does not tell enough of sets a table aside. The batch before it brings the
+table up to the statement, so its last state does not depend on how the log was cut into batches. A
+statement that empties, drops or recreates a table brings it back: the batch after it needs nothing
+of the rows before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tailrace.columns.read.split import overlapping
+from tailrace.position import Position
+from tailrace.spark.input.cursor import SourceCursor
+from tailrace.spark.state.current.lineage import is_dropped
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+
+    from tailrace.columns import Split, TableChange
+    from tailrace.schema.tables import TableState as GivenTable
+    from tailrace.spark.input.taken import Taken
+    from tailrace.spark.manifest.manifest import SourceState
+    from tailrace.spark.manifest.status import Status
+    from tailrace.values.schema import TableDefinition
+
+
+def placed(splits: Sequence[Split]) -> Iterator[tuple[Position, TableChange]]:
+    """What statements in the splits did to tables, in order, and where their transactions begin."""
+    for split in splits:
+        for change in split.changes:
+            if split.start <= change.offset < split.end:
+                yield Position(split.file, change.began or change.offset), change
+
+
+def restart(
+    splits: Sequence[Split], table: str, status: Status
+) -> tuple[Position, TableChange] | None:
+    """The first statement that empties, drops or recreates a table that is set aside, and where it
+    stands. So does one that renames it, unless it can be taken up again under its old name.
+    """
+    found = (
+        (at, change) for at, change in placed(splits) if _restarts(change, table, status.ended)
+    )
+    return next(found, None)
+
+
+def _restarts(change: TableChange, table: str, ended: bool) -> bool:
+    if change.kind == "rename":
+        return change.renamed == table or (ended and change.table == table)
+    return change.kind in {"create", "truncate", "drop"} and is_named(change.table, table)
+
+
+def is_named(written: str, table: str) -> bool:
+    """Whether a statement that says ``written`` is about a table."""
+    return written == "*.*" or is_dropped(table, written)
+
+
+def _names_any(change: TableChange, tables: Collection[str]) -> bool:
+    return any(is_named(each, table) for each in change.names for table in tables)
+
+
+def can_restart(status: Status) -> bool:
+    """Whether a statement brings a table back that is set aside: if all its changes were read."""
+    return not (status.batch or status.unnamed or "changelog" in status.parts)
+
+
+def earlier_names(splits: Sequence[Split], tables: Collection[str]) -> set[str]:
+    """The tables' names, and those that they had before RENAME TABLE gave them these."""
+    found = set(tables)
+    renames = [each for split in splits for each in split.changes if each.kind == "rename"]
+    for each in sorted(renames, key=lambda change: change.seq, reverse=True):
+        if each.renamed in found:
+            found.add(each.table)
+    return found
+
+
+def between(splits: Sequence[Split], tables: Collection[str]) -> Position | None:
+    """Where to cut the splits to find the statement that ends the state of one of the tables.
+
+    It is in the middle of all statements about them but for the first one of the splits.
+    """
+    begin = Position(splits[0].file, splits[0].start) if splits else None
+    names = earlier_names(splits, tables)
+    found = sorted(
+        {at for at, change in placed(splits) if at != begin and _names_any(change, names)}
+    )
+    return found[len(found) // 2] if found else None
+
+
+def first_statement(splits: Sequence[Split], table: str) -> str:
+    """The statement about a table with which splits begin, as reasons quote it; empty if none."""
+    names = earlier_names(splits, [table])
+    for at, change in placed(splits):
+        if at != Position(splits[0].file, splits[0].start):
+            break
+        if _names_any(change, names):
+            return change.statement
+    return ""
+
+
+def planned(
+    taken: Taken,
+    state: SourceState | None,
+    given: Sequence[TableDefinition | GivenTable],
+    *,
+    cuts: Iterable[Position] = (),
+    cascades: bool = False,
+) -> list[Split]:
+    """The splits of what was taken, from where the lake is by now; some begin at ``cuts``."""
+    begin = taken.begun.position if state is None and taken.begun is not None else None
+    cursor = SourceCursor(
+        taken.series,
+        state,
+        given,
+        hold=False,
+        begin=begin,
+        cascades=cascades,
+        lowers_names=taken.splits[0].catalogue.lowers_names if taken.splits else None,
+        cuts=tuple(cuts),
+    )
+    size = sum(each.end - each.start for each in taken.splits)
+    splits = cursor.upto(taken.end, enough=size)
+    if splits and taken.splits:
+        last = taken.splits[-1]
+        splits[-1] = replace(splits[-1], whole=last.whole, keys=last.keys)
+    return [replace(each, left_out=_left_out(each, taken.splits)) for each in splits]
+
+
+def _left_out(split: Split, known: Iterable[Split]) -> tuple[tuple[int, int], ...]:
+    """What a split leaves out: a later file, which is not read here, may roll back more of it."""
+    ranges = {*split.left_out}
+    ranges.update(*(each.left_out for each in known if each.file == split.file))
+    return overlapping([*ranges], split.start, split.end)

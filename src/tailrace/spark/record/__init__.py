@@ -1,0 +1,1 @@
+"""The change record (DESIGN) in the schemas of Spark and of a query."""

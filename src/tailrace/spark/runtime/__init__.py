@@ -1,0 +1,1 @@
+"""What the pipeline runs on: Spark and its Java, jobs in tasks, and the memory of both."""

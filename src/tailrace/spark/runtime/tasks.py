@@ -1,0 +1,158 @@
+"""Running a list of jobs on Spark, each as a task of its own; arguments and results are rows.
+
+A row has a job's number and its pickled argument, compressed: splits of a log have much in common.
+It is a partition by itself, so a task receives its own job alone, however many there are.
+`mapInArrow` runs the job, and its result comes back as a row. A `TailraceError` of a job comes back
+in the same way: Spark would run the job again, and then return the error's text alone.
+"""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import uuid
+import zlib
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+import pyarrow as pa
+
+from tailrace.errors import PipelineError, TailraceError
+from tailrace.spark.runtime.memory import Tidy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+Argument = TypeVar("Argument")
+Result = TypeVar("Result")
+
+_JOB: Final = pa.schema([("task", pa.int32()), ("argument", pa.binary())])
+_OUTCOME: Final = pa.schema([("task", pa.int32()), ("failed", pa.bool_()), ("value", pa.binary())])
+_COLUMNS: Final = "task int, failed boolean, value binary"
+_PERIOD: Final = 0.2
+_GROUP: Final = "spark.jobGroup.id"
+_PLANNED: Final = "spark.sql.execution.arrow.localRelationThreshold"
+"""Spark puts an Arrow table of up to so many bytes into the plan, and divides it by its cores. Of a
+larger one, each chunk is a partition."""
+_creating: Final = threading.Lock()
+_tidy: Final = Tidy()
+"""Of each of Spark's workers, which run many jobs."""
+
+
+class Runner(Protocol):
+    """Runs a job for each of some arguments, in tasks or right here; the results in their order."""
+
+    def __call__(
+        self, job: Callable[[Argument], Result], arguments: Sequence[Argument]
+    ) -> list[Result]: ...
+
+
+def run(
+    spark: SparkSession,
+    job: Callable[[Argument], Result],
+    arguments: Sequence[Argument],
+    progress: Callable[[int], None] | None = None,
+) -> list[Result]:
+    """Run ``job(argument)`` for each argument as a Spark task; the results in their order.
+
+    ``job`` is a function of a module, arguments and results pickle. ``progress`` is called with the
+    number of finished jobs: at the end, and from another thread while they run, but not under Spark
+    Connect or in a job group of the caller's.
+
+    Raises the `TailraceError` of the first job that failed, or `PipelineError` if Spark fails.
+    """
+    from py4j.protocol import (  # type: ignore[import-untyped] # noqa: PLC0415 - with Spark only
+        Py4JError,
+    )
+    from pyspark.errors import PySparkException  # noqa: PLC0415 - as above
+
+    if not arguments:
+        return []
+    work = partial(_work, job)
+    try:
+        outcomes = _partitions(spark, arguments).mapInArrow(work, _COLUMNS)
+        with _watching(spark, progress):
+            rows = outcomes.collect()
+    except (PySparkException, Py4JError) as error:
+        raise _failure(error) from error
+    rows.sort(key=lambda row: row["task"])
+    for row in rows:
+        if row["failed"]:
+            raise pickle.loads(row["value"])  # noqa: S301 - made by our own tasks
+    if progress is not None:
+        progress(len(rows))
+    return [pickle.loads(row["value"]) for row in rows]  # noqa: S301 - as above
+
+
+def _partitions(spark: SparkSession, arguments: Sequence[object]) -> DataFrame:
+    """A row for each argument, each a partition of its own."""
+    rows = [
+        pa.record_batch([[number], [zlib.compress(pickle.dumps(each), 1)]], schema=_JOB)
+        for number, each in enumerate(arguments)
+    ]
+    table = pa.Table.from_batches(rows)
+    if not hasattr(spark, "sparkContext"):  # Spark Connect
+        return spark.createDataFrame(table).repartitionById(len(rows), "task")
+    with _creating:
+        before = str(spark.conf.get(_PLANNED))
+        spark.conf.set(_PLANNED, "0")
+        try:
+            return spark.createDataFrame(table)
+        finally:
+            spark.conf.set(_PLANNED, before)
+
+
+def _work(job: Callable[[Any], Any], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Run in a Spark task: the jobs of the rows that the task receives."""
+    for batch in batches:
+        for row in batch.to_pylist():
+            failed = False
+            try:
+                value = job(pickle.loads(zlib.decompress(row["argument"])))  # noqa: S301 - of this very run
+            except TailraceError as error:
+                value, failed = error, True
+            _tidy()
+            yield pa.record_batch([[row["task"]], [failed], [pickle.dumps(value)]], schema=_OUTCOME)
+
+
+def _failure(error: Exception) -> PipelineError:
+    """What Spark reports of a task that died, on one line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    python = [line for line in lines if "Error: " in line or line.startswith("MemoryError")]
+    java = [line.rpartition("Exception: ")[2] for line in lines if "Exception: " in line]
+    text = [*python[-1:], *java, *lines, type(error).__name__][0]
+    return PipelineError(f"a Spark task failed: {text}")
+
+
+@contextmanager
+def _watching(spark: SparkSession, progress: Callable[[int], None] | None) -> Iterator[None]:
+    """Call ``progress`` with the finished tasks of the Spark job that this thread runs meanwhile.
+
+    Spark finds them by a job group. A caller who has set one may cancel it: there it stays.
+    """
+    context = getattr(spark, "sparkContext", None)  # Spark Connect has none
+    if progress is None or context is None or context.getLocalProperty(_GROUP) is not None:
+        yield
+        return
+    tracker, group = context.statusTracker(), uuid.uuid4().hex
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(_PERIOD):
+            with suppress(Exception):  # of a Spark that ends: `run` raises it
+                jobs = map(tracker.getJobInfo, tracker.getJobIdsForGroup(group))
+                stages = [tracker.getStageInfo(one) for job in jobs if job for one in job.stageIds]
+                progress(sum(stage.numCompletedTasks for stage in stages if stage))
+
+    thread = threading.Thread(target=watch, daemon=True)
+    context.setLocalProperty(_GROUP, group)
+    thread.start()
+    try:
+        yield
+    finally:
+        context.setLocalProperty(_GROUP, None)
+        over.set()
+        thread.join()

@@ -1,0 +1,1 @@
+"""Tables' states from their changes: pyarrow and numpy, no lake inside."""

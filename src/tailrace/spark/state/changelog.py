@@ -1,0 +1,324 @@
+"""The changelog files that one task writes: a file a table, several tables at once.
+
+Batches are kept until they make a row group of some size; what is kept, and how many files are
+open, is bounded. A table whose columns or key change in the middle continues in another file,
+so that each file has one schema.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import OrderedDict
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tailrace.columns.arrays import described_columns
+from tailrace.constants import ColumnType
+from tailrace.errors import PipelineError, about_table
+from tailrace.spark.parquet.file import ParquetFile
+from tailrace.spark.record.present import unlogged_columns
+from tailrace.table_name import TableName
+from tailrace.values.schema import BLOB_TYPES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tailrace.values.schema import Column, TableSchema
+
+ROW_GROUP_ROWS: Final = 1 << 17
+ROW_GROUP_BYTES: Final = 32 << 20
+"""Rows, or bytes in memory, that make a row group."""
+KEPT_BYTES: Final = 96 << 20
+"""Bytes of batches that are kept over all tables."""
+OPEN_FILES: Final = 64
+
+_BLOBS: Final = BLOB_TYPES | {ColumnType.JSON, ColumnType.GEOMETRY, ColumnType.VECTOR}
+"""What ``binlog_row_image=NOBLOB`` leaves out where it did not change."""
+
+OPERATIONS: Final = ("insert", "update", "delete", "snapshot")
+
+
+@dataclass(frozen=True)
+class ChangeFile:
+    """What one changelog file holds; made by a task, read by the driver.
+
+    ``columns`` are the table's columns as in these rows, ``key`` the names of its primary key's
+    columns (none where it is unknown), ``names`` where the columns' names come from. ``first`` and
+    ``last`` are the rows' least and greatest ``_seq``. ``partial`` says that some row has an image
+    that is not full, ``moved`` that such a row changed its key, and ``unlogged`` names columns that
+    updates leave out though they may have changed: generated ones, on some servers. ``seconds`` is
+    what it took to decode and write the rows. ``derived``: they are none of the log's, but what
+    foreign keys did (`tailrace.spark.state.cascade`).
+    """
+
+    database: str
+    table: str
+    source: str
+    path: str
+    rows: int
+    size: int
+    memory: int
+    operations: dict[str, int]
+    columns: pa.Schema
+    key: tuple[str, ...]
+    names: str
+    first: int
+    last: int
+    partial: bool
+    moved: bool
+    unlogged: tuple[str, ...]
+    seconds: float
+    derived: bool = False
+
+    @property
+    def name(self) -> str:
+        """The table's full name, ``shop.orders``."""
+        return str(TableName(self.database, self.table))
+
+
+@dataclass(frozen=True)
+class Unnamed:
+    """Rows of a table whose columns nobody names: their least and greatest ``_seq``.
+
+    ``columns`` are those of the first: name, type and metadata of each.
+    """
+
+    first: int
+    last: int
+    columns: tuple[Column, ...]
+
+
+@dataclass(frozen=True)
+class Named:
+    """The first rows of a table whose columns the log names: their ``_seq``, and the table."""
+
+    first: int
+    table: TableSchema
+
+
+@dataclass
+class _Open:
+    """A table whose rows are being written; ``file`` is None until its first row group."""
+
+    schema: pa.Schema
+    file: ParquetFile | None = None
+    kept: list[pa.RecordBatch] = field(default_factory=list)
+    kept_rows: int = 0
+    kept_bytes: int = 0
+    rows: int = 0
+    memory: int = 0
+    counts: Any = field(default_factory=lambda: np.zeros(len(OPERATIONS), np.int64))
+    first: int | None = None
+    last: int = 0
+    partial: bool = False
+    moved: bool = False
+    unlogged: set[str] = field(default_factory=set)
+    seconds: float = 0.0
+
+
+class ChangelogFiles:
+    """Takes the batches of a split in log order; `finish` gives what was written.
+
+    The files go to ``folder``, which must exist. With ``source`` they have a column ``_source``
+    of that value. Where they are to be ``named``, `by_log` and `unnamed` tell who names columns.
+    Raises `PipelineError` where writing fails.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        source: str | None = None,
+        named: bool = False,
+        group_rows: int = ROW_GROUP_ROWS,
+        group_bytes: int = ROW_GROUP_BYTES,
+        kept_bytes: int = KEPT_BYTES,
+        open_files: int = OPEN_FILES,
+    ) -> None:
+        self._folder = folder
+        self._source = source
+        self._named = named
+        self._group_rows = group_rows
+        self._group_bytes = group_bytes
+        self._kept_limit = kept_bytes
+        self._open_limit = open_files
+        self._tables: OrderedDict[tuple[str, str], _Open] = OrderedDict()
+        self._kept = 0
+        self._done: list[ChangeFile] = []
+        self._files = 0
+        self._blobs: dict[tuple[str, str], frozenset[str]] = {}
+        self._met: dict[tuple[str, str], list[TableSchema]] = {}
+        self.unnamed: dict[TableName, Unnamed] = {}
+        """The tables of which rows were left out (`leave_out`)."""
+        self.by_log: dict[TableName, Named] = {}
+        """The tables whose columns the log names."""
+
+    def meet(self, table: TableSchema) -> None:
+        """Take note of a table's columns before its first batch comes."""
+        blobs = {column.name for column in table.columns if column.type in _BLOBS}
+        name = table.database, table.table
+        self._blobs[name] = self._blobs.get(name, frozenset()) | blobs
+        if self._named:
+            self._met.setdefault(name, []).append(table)
+
+    def add(self, batch: pa.RecordBatch, seconds: float = 0.0) -> None:
+        """Take one table's next changes; ``seconds`` is what it took to decode them."""
+        if not batch.num_rows:
+            return
+        name = _names(batch)
+        if self._named:
+            self._note_names(name, batch)
+        table = self._tables.get(name)
+        if table is not None and not table.schema.equals(batch.schema, check_metadata=True):
+            self._close(name)
+            table = None
+        if table is None:
+            table = self._tables[name] = _Open(batch.schema)
+        self._tables.move_to_end(name)
+        size = batch.nbytes
+        table.seconds += seconds
+        table.kept.append(batch)
+        table.kept_rows += batch.num_rows
+        table.kept_bytes += size
+        self._kept += size
+        if table.kept_rows >= self._group_rows or table.kept_bytes >= self._group_bytes:
+            self._write(table)
+        while self._kept > self._kept_limit:
+            self._write(max(self._tables.values(), key=lambda each: each.kept_bytes))
+        self._limit_open()
+
+    def leave_out(self, table: TableSchema, first: int, last: int) -> None:
+        """Take note of rows that are not decoded, with about their least and greatest ``_seq``."""
+        name = table.full_name
+        known = self.unnamed.get(name) or Unnamed(first, last, table.columns)
+        self.unnamed[name] = replace(known, last=max(last, known.last))
+
+    def _note_names(self, name: TableName, batch: pa.RecordBatch) -> None:
+        """Keep the first table of its name whose columns the log names."""
+        if batch.schema.metadata[b"tailrace.names"] != b"log" or name in self.by_log:
+            return
+        columns = batch.schema.field("after").type.names
+        first = int(pc.min(batch.column("_seq")).as_py())
+        for met in self._met.get(name, ()):
+            if met.names_from == "log" and [one.name for one in met.columns] == columns:
+                self.by_log[name] = Named(first, met)
+
+    def finish(self) -> list[ChangeFile]:
+        """Write what is kept and close all files; in the order in which they were closed."""
+        for name in list(self._tables):
+            self._close(name)
+        return self._done
+
+    def _limit_open(self) -> None:
+        """Close the files that were written to longest ago."""
+        opened = [name for name, table in self._tables.items() if table.file is not None]
+        for name in opened[: max(0, len(opened) - self._open_limit)]:
+            self._close(name)
+
+    def _write(self, table: _Open) -> None:
+        """Write what is kept of a table; what is raised notes which one it is about."""
+        name = _names(table.kept[0])
+        try:
+            self._write_kept(table)
+        except Exception as error:
+            about_table(error, *name)
+            raise
+
+    def _write_kept(self, table: _Open) -> None:
+        start = time.perf_counter()
+        rows = pa.Table.from_batches(table.kept)
+        self._kept -= table.kept_bytes
+        table.memory += table.kept_bytes
+        table.kept, table.kept_rows, table.kept_bytes = [], 0, 0
+        self._note(table, rows)
+        if table.file is None:
+            table.file = ParquetFile(self._folder / f"{self._files:05}.parquet")
+            self._files += 1
+        table.file.write(rows if self._source is None else _with_source(rows, self._source))
+        table.seconds += time.perf_counter() - start
+
+    def _note(self, table: _Open, rows: pa.Table) -> None:
+        """Keep the figures that the driver needs of the rows."""
+        table.rows += rows.num_rows
+        for chunk in rows.column("_op").chunks:
+            table.counts += np.bincount(chunk.indices, minlength=len(OPERATIONS))
+        bounds = pc.min_max(rows.column("_seq"))
+        first, last = int(bounds["min"].as_py()), int(bounds["max"].as_py())
+        table.first = first if table.first is None else min(first, table.first)
+        table.last = max(last, table.last)
+        if rows.column("_present").null_count < rows.num_rows:
+            table.partial = True
+            key = _key(table.schema)
+            table.moved = table.moved or _moves(rows, key)
+            table.unlogged |= unlogged_columns(
+                rows, key, self._blobs.get(_names(rows), frozenset())
+            )
+
+    def _close(self, name: tuple[str, str]) -> None:
+        table = self._tables.pop(name)
+        if table.kept:
+            self._write(table)
+        if table.file is None or table.first is None:
+            return
+        metadata = table.schema.metadata
+        counts = table.counts.tolist()
+        self._done.append(
+            ChangeFile(
+                database=name[0],
+                table=name[1],
+                source=metadata[b"tailrace.source"].decode(),
+                path=str(table.file.path),
+                rows=table.rows,
+                size=table.file.close(),
+                memory=table.memory,
+                operations=dict(zip(OPERATIONS, counts, strict=True)),
+                columns=described_columns(table.schema),
+                key=tuple(_key(table.schema)),
+                names=metadata[b"tailrace.names"].decode(),
+                first=table.first,
+                last=table.last,
+                partial=table.partial,
+                moved=table.moved,
+                unlogged=tuple(sorted(table.unlogged)),
+                seconds=table.seconds,
+            )
+        )
+
+
+def _with_source(rows: pa.Table, source: str) -> pa.Table:
+    """The rows with a column that says which shard they are of, after ``_server_id``."""
+    at = rows.schema.get_field_index("_server_id") + 1
+    return rows.add_column(at, "_source", pa.repeat(pa.scalar(source), rows.num_rows))
+
+
+def _names(batch: pa.RecordBatch | pa.Table) -> TableName:
+    """The one database and table of the rows."""
+    first = batch.slice(0, 1)
+    return TableName(first.column("_db").to_pylist()[0], first.column("_table").to_pylist()[0])
+
+
+def _key(schema: pa.Schema) -> list[str]:
+    try:
+        key: list[str] = json.loads(schema.metadata[b"tailrace.key"])
+    except (KeyError, ValueError) as error:
+        raise PipelineError(f"a batch does not say its table's key: {error}") from error
+    return key
+
+
+def _moves(rows: pa.Table, key: list[str]) -> bool:
+    """Whether an update's after image has a key column that differs from its before image's.
+
+    With images that are not full a key column is only there where it was set.
+    """
+    updates = rows.filter(pc.equal(rows.column("_op").cast(pa.string()), "update"))
+    for name in key:
+        old = pc.struct_field(updates.column("before"), [name])
+        new = pc.struct_field(updates.column("after"), [name])
+        if pc.any(pc.not_equal(old, new)).as_py():
+            return True
+    return False

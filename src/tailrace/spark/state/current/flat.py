@@ -1,0 +1,244 @@
+"""Changelog rows as the fold takes them: the table's columns side by side, in its newest shape."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tailrace.spark.record.present import Bits, bits
+from tailrace.spark.state.current import raw
+from tailrace.spark.state.current.conform import RefusedError, Source, carried, default
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+INSERT, UPDATE, DELETE, SNAPSHOT = range(4)
+SEQ: Final = "_seq"
+STAMP: Final = "_ts"
+UNKNOWN: Final = "\0unknown"
+"""A column that is true where a row has a default in it that the log does not tell."""
+
+Bytes = np.ndarray[Any, np.dtype[np.int8]]
+
+
+@dataclass(frozen=True)
+class Target:
+    """A table as its rows are to be in the lake: its columns, and the names of its key's.
+
+    ``given`` says that the key is one that a user gave, which the server might not hold unique;
+    ``shard`` is what the rows have in a column ``_source``, if there is to be one.
+    """
+
+    columns: pa.Schema
+    key: tuple[str, ...]
+    given: bool = False
+    shard: str | None = None
+
+
+@dataclass(frozen=True)
+class Flat:
+    """Changes of a table, in log order.
+
+    ``rows`` has the target's columns from the after images (NULLs in a delete), ``_seq``, ``_ts``,
+    and columns of texts (`raw.beside`); ``old`` has the key's columns from the before images.
+    ``operations`` are numbers as in the change record's dictionary. ``present`` is None where all
+    images are full, else it tells for each row and target column whether ``rows`` has its value.
+    """
+
+    rows: pa.Table
+    old: pa.Table
+    operations: Bytes
+    present: Bits | None
+
+    def under_keys(self, key: tuple[str, ...]) -> pa.Table:
+        """The key that each change is found by: an insert's new one, any other's old one."""
+        fresh = (self.operations == INSERT) | (self.operations == SNAPSHOT)
+        columns: dict[str, pa.ChunkedArray] = {}
+        for name in (*key, *map(raw.beside, key)):
+            if name in self.old.schema.names:
+                columns[name] = self.old.column(name)
+        found = pa.table(columns)
+        for name in (*key, *map(raw.beside, key)):
+            if name in self.rows.schema.names:
+                found = put(found, name, fresh, self.rows.column(name))
+        return found
+
+
+def flatten(changes: pa.Table, target: Target, sources: Mapping[str, Source]) -> Flat:
+    """Bring rows of one changelog file into the target's shape.
+
+    ``sources`` says for each of the target's columns where these rows have it. Raises
+    `RefusedError` where values cannot be carried over.
+    """
+    operations = np.concatenate(
+        [np.zeros(0, np.int8)] + [_numbers(chunk) for chunk in changes.column("_op").chunks]
+    )
+    images = _Images(changes)
+    columns: dict[str, pa.ChunkedArray] = {}
+    there = operations != DELETE
+    unknown = np.zeros(changes.num_rows, np.bool_)
+    present = images.present("after") if images.partial else None
+    for field in target.columns:
+        source = sources[field.name]
+        if source.name is None:
+            values, text = default(source, field.type, changes.num_rows)
+            unknown |= source.unknown is not None
+        else:
+            values, text = images.take("after", source.name)
+            key = field.name in target.key
+            has = there if present is None else there & present[:, images.order[source.name]]
+            found = carried(values, text, source, field, there=has, key=key)
+            values, text = found.values, found.texts
+            unknown |= found.unknown
+        columns[field.name] = values
+        if text is not None:
+            columns[raw.beside(field.name)] = text
+    old: dict[str, pa.ChunkedArray] = {}
+    for name in target.key:
+        before = sources[name].name
+        if before is None:
+            old[name] = pa.chunked_array([pa.nulls(changes.num_rows, columns[name].type)])
+            continue
+        values, text = images.take("before", before)
+        field, olds = target.columns.field(name), operations != INSERT
+        found = carried(values, text, sources[name], field, there=olds, key=True)
+        old[name] = found.values
+        if found.texts is not None:
+            old[raw.beside(name)] = found.texts
+    columns[SEQ], columns[STAMP] = changes.column("_seq"), changes.column("_ts")
+    if unknown.any():
+        columns[UNKNOWN] = unknown_marks(unknown)
+    rows = pa.table(columns) if columns else pa.table({})
+    flat = Flat(rows, pa.table(old), operations, None)
+    return _with_absent(flat, images, target, sources) if images.partial else flat
+
+
+def unknown_marks(unknown: Bits) -> pa.ChunkedArray:
+    """The column `UNKNOWN`: NULL where all is known."""
+    return pa.chunked_array([pa.array(unknown, pa.bool_(), mask=~unknown)])
+
+
+def _numbers(chunk: pa.DictionaryArray) -> Bytes:
+    """The operations' numbers, whatever order the dictionary has them in."""
+    order = np.array(
+        [
+            ("insert", "update", "delete", "snapshot").index(text)
+            for text in chunk.dictionary.to_pylist()
+        ],
+        np.int8,
+    )
+    result: Bytes = order[chunk.indices.to_numpy(zero_copy_only=False)]
+    return result
+
+
+class _Images:
+    """The before and after images of changelog rows, a column at a time."""
+
+    def __init__(self, changes: pa.Table) -> None:
+        self._changes = changes
+        self._texts = raw.texts(changes.column("_raw"))
+        present = changes.column("_present")
+        self.partial = present.null_count < changes.num_rows
+        fields = changes.schema.field("after").type
+        self.order = {field.name: index for index, field in enumerate(fields)}
+
+    def take(self, image: str, name: str) -> tuple[pa.ChunkedArray, pa.ChunkedArray | None]:
+        """A column's values in an image, and their texts."""
+        column = pc.struct_field(self._changes.column(image), [name])
+        text = self._texts.get(f"{image}.{name}")
+        return column, None if text is None else pa.chunked_array([text])
+
+    def present(self, image: str) -> Bits:
+        """Which of the file's columns each row's image has, a row of bits each."""
+        return bits(self._changes.column("_present"), image, len(self.order))
+
+
+def _with_absent(
+    flat: Flat, images: _Images, target: Target, sources: Mapping[str, Source]
+) -> Flat:
+    """Tell what the rows lack; what only an update's before image has was not changed by it."""
+    order = images.order
+    after, before = images.present("after"), images.present("before")
+    updates = flat.operations == UPDATE
+    _check_keys(before, updates | (flat.operations == DELETE), order, target, sources)
+    present = np.full((len(updates), len(target.columns)), True)
+    rows = flat.rows
+    for index, field in enumerate(target.columns):
+        name = sources[field.name].name
+        if name is None:
+            continue
+        place = order[name]
+        has, spare = after[:, place], before[:, place]
+        kept = updates & ~has & spare
+        present[:, index] = has | kept
+        if kept.any():
+            values, text = images.take("before", name)
+            found = carried(values, text, sources[field.name], field, there=kept)
+            text, values = found.texts, found.values
+            if (bad := found.unknown & kept).any():
+                rows = put(rows, UNKNOWN, bad, unknown_marks(bad))
+            rows = put(rows, field.name, kept, values)
+            beside = raw.beside(field.name)
+            if text is not None or beside in rows.schema.names:
+                empty = pa.chunked_array([pa.nulls(rows.num_rows, pa.string())])
+                rows = put(rows, beside, kept, empty if text is None else text)
+    return Flat(rows, flat.old, flat.operations, present)
+
+
+def _check_keys(
+    before: Bits, rows: Bits, order: dict[str, int], target: Target, sources: Mapping[str, Source]
+) -> None:
+    for name in target.key:
+        place = order.get(sources[name].name or "")
+        if place is None or not before[rows, place].all():
+            raise RefusedError(f"the images of its changes lack the key column {name}")
+
+
+def put(rows: pa.Table, name: str, mask: Bits, values: pa.ChunkedArray) -> pa.Table:
+    """Replace a column's values where ``mask`` is true; a column that is missing was NULL."""
+    index = rows.schema.get_field_index(name)
+    chosen = pa.array(mask)
+    if index < 0:
+        return rows.append_column(name, pc.if_else(chosen, values, None))
+    return rows.set_column(index, name, pc.if_else(chosen, values, rows.column(index)))
+
+
+_OLD: Final = "\0old."
+_OPERATION: Final = "\0op"
+_PRESENT: Final = "\0present"
+
+
+def pack(flat: Flat) -> pa.Table:
+    """All of it as one table, for a spill file."""
+    table = flat.rows.append_column(_OPERATION, pa.array(flat.operations))
+    for name in flat.old.schema.names:
+        table = table.append_column(f"{_OLD}{name}", flat.old.column(name))
+    if flat.present is not None:
+        packed = np.packbits(flat.present, axis=1, bitorder="little")
+        width = packed.shape[1]
+        bits = pa.Array.from_buffers(
+            pa.binary(width), len(packed), [None, pa.py_buffer(packed.tobytes())]
+        )
+        table = table.append_column(_PRESENT, bits)
+    return table
+
+
+def unpack(table: pa.Table, target: Target) -> Flat:
+    """What `pack` made a table of."""
+    names = table.schema.names
+    old = {name.removeprefix(_OLD): table.column(name) for name in names if name.startswith(_OLD)}
+    present: Bits | None = None
+    if _PRESENT in names:
+        bits = table.column(_PRESENT).combine_chunks()
+        width = bits.type.byte_width
+        data = np.frombuffer(bits.buffers()[1], np.uint8)[bits.offset * width :]
+        rows = data[: len(bits) * width].reshape(len(bits), width)
+        unpacked = np.unpackbits(rows, axis=1, bitorder="little", count=len(target.columns))
+        present = unpacked.astype(np.bool_)
+    ours = [name for name in names if name.startswith((_OLD, _OPERATION, _PRESENT))]
+    operations = table.column(_OPERATION).to_numpy()
+    return Flat(table.drop_columns(ours), pa.table(old), operations, present)

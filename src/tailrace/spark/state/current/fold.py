@@ -1,0 +1,156 @@
+"""From changes to rows: the last change of each key, where all images are full. In bulk.
+
+An insert or update leaves its after image under its key, a delete leaves nothing, and an update
+that changes the key is a delete of the old one and an insert of the new. Rows are folded piece by
+piece: a piece gives one entry for each key that it touches, and of two pieces' entries of a key the
+later one stays. An entry that says a row is gone must be kept until the rows that were there before
+are known.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from tailrace.spark.state.current import raw
+from tailrace.spark.state.current.flat import DELETE, INSERT, UPDATE, Flat
+from tailrace.spark.state.current.given import check_unique
+from tailrace.spark.state.current.keys import Numbers, dense
+from tailrace.spark.state.current.moments import Moments, leaves_and_takes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+ALIVE: Final = "\0alive"
+SEEN: Final = "\0seen"
+"""Columns of entries: whether the row is there, and whether the log shows how it came to be."""
+
+
+def entries(flat: Flat, key: Sequence[str], *, given: bool = False) -> pa.Table:
+    """One row for each key that the changes touch: its columns, and `ALIVE` and `SEEN`.
+
+    Raises `RefusedError` where two rows have a ``given`` key at a time.
+    """
+    operations = flat.operations
+    if not len(operations):
+        return _with_flags(flat.rows, np.zeros(0, np.bool_), np.zeros(0, np.bool_))
+    after, before = leaves_and_takes(operations)
+    new, old = flat.rows.take(pa.array(after)), flat.old.take(pa.array(before))
+    numbers, count = dense(key_columns([new, old], key))
+    new_keys, old_keys = numbers[: len(after)], numbers[len(after) :]
+    if given:
+        Moments.of(after, before, numbers).check_unique(new, key)
+    own = np.full(len(operations), -1)
+    own[after] = new_keys
+    moves = own[before] != old_keys  # a delete, or an update that leaves its old key
+    gone, gone_keys = before[moves], old_keys[moves]
+    # An update leaves its old key before it takes its new one.
+    first_new, last_new = _first_last(new_keys, after * 2 + 1, count)
+    first_gone, last_gone = _first_last(gone_keys, gone * 2, count)
+    alive = last_new > last_gone
+    came = np.full(len(operations), False)
+    came[after] = True
+    came[before[~moves]] = False  # an update that stays needs a row that was there
+    seen = (first_new < first_gone) & came[np.minimum(first_new, 2 * len(operations) - 1) // 2]
+    kept = flat.rows.take(pa.array(last_new[alive] // 2))
+    lost = flat.old.take(pa.array(last_gone[~alive] // 2))
+    table = pa.concat_tables([kept, lost], promote_options="default")
+    return _with_flags(
+        table,
+        np.arange(count) < alive.sum(),
+        np.concatenate([seen[alive], seen[~alive]]),
+    )
+
+
+def merge(pieces: Sequence[pa.Table], key: Sequence[str], *, given: bool = False) -> pa.Table:
+    """The last entry of each key, of pieces of entries in log order.
+
+    Raises `RefusedError` where two rows have a ``given`` key at a time.
+    """
+    if len(pieces) == 1:
+        return pieces[0]
+    table = pa.concat_tables(pieces, promote_options="default")
+    numbers, count = dense(key_columns([table], key))
+    first, last = _first_last(numbers, np.arange(len(numbers)), count)
+    if count == table.num_rows:
+        return table
+    seen = table.column(SEEN).to_numpy()
+    if given:
+        order = np.argsort(numbers, kind="stable")
+        gone = ~table.column(ALIVE).to_numpy()
+        check_unique(numbers[order], seen[order], gone[order], order, table, key)
+    seen = seen[first]
+    index = table.schema.get_field_index(SEEN)
+    return table.take(pa.array(last)).set_column(index, SEEN, pa.array(seen))
+
+
+def as_entries(rows: pa.Table) -> pa.Table:
+    """Rows of a current state as entries."""
+    return _with_flags(rows, np.full(rows.num_rows, True), np.full(rows.num_rows, True))
+
+
+def alive(table: pa.Table) -> tuple[pa.Table, int]:
+    """The rows that are there, without the flags; and how many keys' beginnings were not seen."""
+    unseen = table.num_rows - int(np.count_nonzero(table.column(SEEN).to_numpy()))
+    return table.filter(table.column(ALIVE)).drop_columns([ALIVE, SEEN]), unseen
+
+
+def key_columns(tables: Sequence[pa.Table], key: Sequence[str]) -> list[pa.ChunkedArray]:
+    """The key's columns of several tables in sequence, with their columns of texts."""
+    names = list(key)
+    names += [
+        beside
+        for beside in map(raw.beside, key)
+        if any(beside in table.schema.names for table in tables)
+    ]
+    columns = []
+    for name in names:
+        chunks: list[pa.Array] = []
+        arrow = pa.string()
+        for table in tables:
+            if name in table.schema.names:
+                arrow = table.schema.field(name).type
+                chunks += table.column(name).chunks
+            else:
+                chunks.append(pa.nulls(table.num_rows, pa.string()))
+        columns.append(pa.chunked_array(chunks, arrow))
+    return columns
+
+
+def moves_apart(flat: Flat, key: tuple[str, ...]) -> Flat:
+    """Updates that change the key as a delete and an insert, so that each is under one key.
+
+    Where images are not full they stay: what they left out is still to be found by the old key.
+    """
+    if flat.present is not None or not len(flat.operations):
+        return flat
+    columns = key_columns([flat.rows, flat.old], key)
+    numbers, _ = dense(columns)
+    new, old = numbers[: len(numbers) // 2], numbers[len(numbers) // 2 :]
+    moves = (flat.operations == UPDATE) & (new != old)
+    if not moves.any():
+        return flat
+    places = np.repeat(np.arange(len(moves)), 1 + moves)
+    second = np.append(False, places[1:] == places[:-1])
+    first = np.append(second[1:], False)
+    operations = flat.operations[places]
+    operations[first], operations[second] = DELETE, INSERT
+    taken = pa.array(places)
+    return Flat(flat.rows.take(taken), flat.old.take(taken), operations, None)
+
+
+def _first_last(numbers: Numbers, order: Numbers, count: int) -> tuple[Numbers, Numbers]:
+    """The first and last place of each number; the greatest number and -1 where it has none."""
+    last = np.full(count, -1, np.int64)
+    last[numbers] = order
+    first = np.full(count, np.iinfo(np.int64).max, np.int64)
+    first[numbers[::-1]] = order[::-1]
+    return first, last
+
+
+def _with_flags(table: pa.Table, is_alive: np.ndarray[Any, Any], seen: Any) -> pa.Table:
+    return table.append_column(ALIVE, pa.array(is_alive, pa.bool_())).append_column(
+        SEEN, pa.array(seen, pa.bool_())
+    )

@@ -1,0 +1,255 @@
+"""Which changes make up each table, where statements made, emptied, renamed or dropped tables.
+
+``RENAME TABLE t TO t_old, t_new TO t`` (as online schema changes do it) makes the rows of ``t_new``
+those of ``t``: a table's life may be told in changes of several names. All here is by ``_seq``, for
+one source.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from tailrace.columns.arrays import described_column, described_field, description_of
+from tailrace.schema.conversions import Modes, Redeclared, conversion
+from tailrace.spark.state.current.conform import Source
+from tailrace.spark.state.current.conversions import Step
+from tailrace.table_name import TableName, database_of
+from tailrace.values.schema import Logical
+from tailrace.values.sql_type import sql_type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from tailrace.columns import TableChange
+    from tailrace.schema.alteration import Alteration
+    from tailrace.values.schema import Column
+
+
+@dataclass(frozen=True)
+class Segment:
+    """The changes of ``table`` from ``low`` to before ``high`` (None: to the end)."""
+
+    table: str
+    low: int
+    high: int | None = None
+
+
+@dataclass
+class Life:
+    """How a table came to be what it is at the end.
+
+    ``base`` names the table in the committed version whose current state it begins with; ``before``
+    is the life that a TRUNCATE ended, of which only the columns are left. ``alterations`` are in
+    order, with their ``_seq``. ``refused`` says why the rows cannot be told. ``dropped`` says that
+    there is no table of this name, unless changes follow: then a statement made it that leaves open
+    whether it did (CREATE TABLE IF NOT EXISTS).
+    """
+
+    segments: list[Segment] = field(default_factory=list)
+    base: str | None = None
+    alterations: list[tuple[int, Alteration]] = field(default_factory=list)
+    before: Life | None = None
+    refused: str | None = None
+    dropped: bool = False
+
+    @property
+    def had(self) -> str | None:
+        """The name of the table that it was before all changes, which may not be known; None for a
+        new one.
+        """
+        first = self.segments[0]
+        return first.table if first.low == first.high else self.base
+
+    def end(self, seq: int) -> None:
+        """No change from ``seq`` on belongs to it under its present name."""
+        last = self.segments[-1]
+        self.segments[-1] = Segment(last.table, last.low, seq)
+
+
+def lives(
+    known: Iterable[str],
+    changed: Iterable[str],
+    changes: Sequence[TableChange],
+    wanted: Callable[[str], bool],
+) -> dict[str, Life]:
+    """The lives of all tables, by the names that they have at the end.
+
+    ``known`` are the tables of the committed version, ``changed`` those with changes now;
+    ``changes`` what statements did, in order. ``wanted`` tells the tables that are mirrored.
+    """
+    found = {name: Life([Segment(name, 0)], base=name) for name in known}
+    for name in changed:
+        found.setdefault(name, Life([Segment(name, 0)]))
+    for change in changes:
+        _take(found, change, wanted)
+    return found
+
+
+def _take(found: dict[str, Life], change: TableChange, wanted: Callable[[str], bool]) -> None:
+    name, seq = change.table, change.seq
+    match change.kind:
+        case "create":
+            found[name] = Life([Segment(name, seq)])
+        case "truncate":
+            found[name] = Life([Segment(name, seq)], before=found.get(name))
+        case "drop":
+            gone = [each for each in found if is_dropped(each, name)]
+            for each in gone:
+                found[each] = Life([Segment(each, seq)], dropped=True)
+        case "rename":
+            new = change.renamed or name
+            moved = found.get(name) or Life([Segment(name, seq)])
+            if not wanted(name):
+                moved.refused = f"it was named {name} before, which is not mirrored"
+            moved.end(seq)
+            moved.segments.append(Segment(new, seq))
+            found[name] = Life([Segment(name, seq)], dropped=True)
+            if wanted(new):
+                found[new] = moved
+            elif new in found:
+                found[new] = Life([Segment(new, seq)], dropped=True)
+        case "alter" if (done := change.alteration) is not None:
+            if done.moves_rows and wanted(name):  # rows may come that no event has
+                found.setdefault(name, Life([Segment(name, seq)]))
+            if life := found.get(name):
+                life.alterations.append((seq, done))
+                if done.moves_rows and not life.dropped:
+                    life.refused = done.moves_rows
+        case "unclear":
+            for each in list(found):
+                if name in {each, "*.*"} and not found[each].dropped:
+                    found[each].refused = f"a statement was not understood: {change.reason}"
+
+
+def is_dropped(table: str, dropped: str) -> bool:
+    """Whether a table is the one that a `TableChange` drops, or is in the database."""
+    database = database_of(dropped)
+    return table == dropped if database is None else TableName.parse(table).database == database
+
+
+@dataclass(frozen=True)
+class _Held:
+    """A column after some statements: where rows have it, and how it is declared, if known."""
+
+    source: Source
+    column: Column | None
+
+
+def final_columns(columns: pa.Schema, alterations: Sequence[Alteration]) -> pa.Schema:
+    """The columns after alterations; those added are not among them, as no row tells their type."""
+    held = _held_after(columns, alterations)
+    found = {each.source.name: (name, each) for name, each in held.items() if each.source.name}
+    fields = []
+    for column in columns:
+        if column.name in found:
+            name, each = found[column.name]
+            now = None if each.column is None else described_field(each.column)
+            fields.append((column if now is None or not each.source.steps else now).with_name(name))
+    return pa.schema(fields)
+
+
+def sources_after(columns: pa.Schema, alterations: Sequence[Alteration]) -> dict[str, Source]:
+    """For each column after the alterations, where rows with these columns have it."""
+    held = _held_after(columns, alterations)
+    return {name: _plain(each.source) for name, each in held.items()}
+
+
+def sources_for(
+    target: pa.Schema, columns: pa.Schema, alterations: Sequence[Alteration]
+) -> dict[str, Source]:
+    """Where rows with these columns have each of the target's columns.
+
+    A column that has another type without a statement that says so is converted as well.
+    """
+    held = _held_after(columns, alterations)
+    after = {name.casefold(): each for name, each in held.items()}
+    found: dict[str, Source] = {}
+    for column in target:
+        each = after.get(column.name.casefold())
+        if each is None:
+            found[column.name] = Source(
+                None, unknown="no statement in the log says how it was added"
+            )
+            continue
+        source, old, now = each.source, each.column, described_column(column)
+        if source.name is not None and old is not None and now is not None:
+            wanted = Redeclared(now, Modes())
+            if description_of(old)[1:] != description_of(now)[1:]:
+                step = step_of(old, wanted, column.name, "another statement")
+                source = replace(source, steps=(*source.steps, step))
+        found[column.name] = _plain(source)
+    return found
+
+
+def _plain(source: Source) -> Source:
+    """Without the steps that leave all values as they are."""
+    return replace(source, steps=tuple(each for each in source.steps if not each.keeps))
+
+
+def _held_after(columns: pa.Schema, alterations: Sequence[Alteration]) -> dict[str, _Held]:
+    """The columns after the alterations.
+
+    Column names are the same whatever their case, to the servers and here.
+    """
+    now = {each.name: _Held(Source(each.name), described_column(each)) for each in columns}
+    for alteration in alterations:
+        by_fold = {name.casefold(): name for name in now}
+        moved = {
+            new: now[by_fold[old.casefold()]]
+            for old, new in alteration.renamed.items()
+            if old.casefold() in by_fold
+        }
+        gone = {name.casefold() for name in (*alteration.renamed, *alteration.dropped)}
+        now = {name: held for name, held in now.items() if name.casefold() not in gone}
+        now |= moved
+        there = {name.casefold() for name in now}
+        for name, held in now.items():
+            wanted = alteration.redeclared.get(name.casefold())
+            if wanted is None and alteration.converts and _may_be_text(held.column):
+                wanted = Redeclared(None, Modes())
+            if wanted is not None:
+                now[name] = _redeclared(held, wanted, name, alteration.statement)
+        now |= {
+            name: _Held(Source(None, each.text, each.unknown), None)
+            for name, each in alteration.added.items()
+            if name.casefold() not in there  # ADD COLUMN IF NOT EXISTS
+        }
+    return now
+
+
+def _may_be_text(column: Column | None) -> bool:
+    return column is None or column.members is not None or column.logical in _TEXTUAL
+
+
+_TEXTUAL: Final = frozenset({Logical.TEXT, Logical.JSON})
+
+
+def _redeclared(held: _Held, wanted: Redeclared, name: str, statement: str) -> _Held:
+    source = held.source
+    if source.name is None:
+        if source.unknown is None and (source.text is not None or wanted.checks_nulls):
+            source = replace(source, unknown=f"it was changed since by {statement}")
+        return _Held(source, None)
+    step = step_of(held.column, wanted, name, statement)
+    return _Held(replace(source, steps=(*source.steps, step)), wanted.column)
+
+
+def step_of(old: Column | None, wanted: Redeclared, name: str, statement: str) -> Step:
+    """What a statement made of a column's values."""
+    found = None if old is None else conversion(old, wanted)
+    before, after = "its type" if old is None else sql_type(old), wanted.declared
+    if wanted.column is None and wanted.checks_nulls:  # ADD PRIMARY KEY
+        after = before
+    if old is not None and wanted.column is not None and before == after:
+        sets = [each.charset if each.collation else "" for each in (old, wanted.column)]
+        if sets[0] != sets[1] and all(sets):
+            before, after = (f"{before} character set {each}" for each in sets)
+    after += " not null" * wanted.checks_nulls
+    reason = (
+        f"its column {name} was changed from {before} to {after} by {statement}, and "
+        "what the server made of older values is not in the log"
+    )
+    return Step(found, wanted.checks_nulls, reason)

@@ -1,0 +1,311 @@
+"""The current state of tables: what is to be done for each, worked out by the driver.
+
+A small table is one job. A large one is cut into buckets by the hash of its key: first each of its
+changelog files is cut into buckets, then each bucket that a change touches is folded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from tailrace.columns.arrays import described_column
+from tailrace.schema.alteration import Added, Alteration
+from tailrace.spark.state.current.conform import RefusedError, Source
+from tailrace.spark.state.current.flat import Target
+from tailrace.spark.state.current.given import check_columns
+from tailrace.spark.state.current.lineage import final_columns, sources_after, sources_for
+from tailrace.spark.state.current.pieces import Base, Piece
+from tailrace.spark.state.current.rows import CURRENT_FIELDS, RAW, SHARD
+from tailrace.values.sql_type import sql_type
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from tailrace.spark.manifest.manifest import Current, History
+    from tailrace.spark.state.changelog import ChangeFile
+    from tailrace.spark.state.current.lineage import Life, Segment
+
+BUCKET_BYTES: Final = 32 << 20
+"""Bytes that a bucket's rows and changes take in memory, at most, about: what a change rewrites
+(docs/design/amplification.md).
+"""
+_MOST_BUCKETS: Final = 1 << 12
+
+
+@dataclass(frozen=True)
+class TablePlan:
+    """How a table's current state is made: ``pieces`` in log order, applied to the ``base``.
+
+    ``buckets`` is how many there are to be. ``reshaped`` says that the base's rows do not have the
+    target's columns, or are in other buckets. ``partial`` says that some images are not full,
+    ``notes`` what a reader should know, ``unlogged`` which columns are left out of the target,
+    ``memory`` the bytes that all its rows and changes take. ``added`` are columns that the table
+    has and no row has shown the type of, as the manifest keeps them. ``changed`` counts the
+    changes, of which several may be of one row, ``fresh`` is the bytes that they take.
+    """
+
+    target: Target
+    pieces: tuple[Piece, ...]
+    base: Base | None
+    buckets: int
+    reshaped: bool
+    partial: bool
+    notes: tuple[str, ...] = ()
+    unlogged: tuple[str, ...] = ()
+    memory: int = 0
+    added: tuple[tuple[str, str | None, str | None], ...] = ()
+    changed: int = 0
+    fresh: int = 0
+
+
+def plan_table(
+    life: Life,
+    files: Mapping[str, Sequence[ChangeFile]],
+    committed: Mapping[str, tuple[Current, tuple[str | None, ...]]],
+    *,
+    given: Collection[str] = (),
+    shard: str | None = None,
+    ours: Collection[str] = (*CURRENT_FIELDS, RAW),
+) -> TablePlan | None:
+    """The plan for a table; None where nothing tells its columns, or it is not there any more.
+
+    ``files`` are the new changelog files by table, ``committed`` the current states of the version
+    before with the paths of their files. ``given`` names the tables whose key a user gave (see
+    `tailrace.spark.state.current.given`), ``ours`` the fields after the table's columns; with
+    ``shard`` they have ``_source`` before them. Raises `RefusedError` where there can be no current
+    state.
+    """
+    found = _overlapping(life, files)
+    if life.dropped and not found:
+        return None
+    if life.refused:
+        raise RefusedError(life.refused)
+    known = committed.get(life.base) if life.base is not None else None
+    if known is not None and known[0].refused:
+        raise RefusedError(known[0].refused)
+    for segment, file in found:
+        if segment.table in given:
+            check_columns(file.key, file)
+    shape = _shape(life, files, committed)
+    if shape is None:
+        return None
+    target, notes, added = shape
+    by_user = any(segment.table in given for segment in life.segments)
+    target = replace(target, given=by_user, shard=shard)
+    unlogged = {name for _, file in found for name in file.unlogged}
+    unlogged |= set(known[0].unlogged if known is not None else ())
+    target, notes = _without(target, unlogged, notes)
+    if not target.key:
+        raise RefusedError(_no_key([file for _, file in found]))
+    _check_key(target.columns, target.key)
+    _check_names(target, ours if shard is None else (*ours, SHARD))
+    base, reshaped = None, False
+    if known is not None and not (found and not any(known[1])):  # no rows have no shape
+        base = _base(life, known, target)
+        if set(base.key) == set(target.key):  # its buckets are of hashes in that order
+            target = replace(target, key=base.key)
+        same = all(source == Source(name) for name, source in base.sources.items())
+        reshaped = not (same and known[0].columns.equals(target.columns))
+    pieces = tuple(_pieces(life, found, target))
+    partial = any(file.partial for _, file in found)
+    origins = (*pieces, *((base,) if base else ()))
+    one_key = all(each.key == target.key for each in origins)
+    one_key = one_key and not any(each.sources[key].steps for each in origins for key in target.key)
+    moved = any(file.moved for _, file in found)
+    before = len(base.paths) if base is not None else 1
+    memory = fresh = sum(file.memory for _, file in found)
+    if known is not None:
+        memory += sum(each.memory for each in known[0].data)
+    buckets = 1
+    if one_key and not (partial and moved):
+        buckets = _bucket_count(memory, before if base is not None else None)
+    reshaped = reshaped or (base is not None and (buckets != before or not one_key))
+    return TablePlan(
+        target,
+        pieces,
+        base,
+        buckets,
+        reshaped,
+        partial,
+        notes,
+        tuple(sorted(unlogged)),
+        memory,
+        added,
+        sum(file.rows for _, file in found),
+        fresh,
+    )
+
+
+def has_begun(
+    life: Life,
+    files: Mapping[str, Sequence[ChangeFile]],
+    committed: Mapping[str, tuple[Current | History, tuple[str | None, ...]]],
+    ours: Collection[str] = (*CURRENT_FIELDS, RAW),
+) -> bool:
+    """Whether a table had a state, in the version before or with its first rows since.
+
+    If there can be none in the end, the table is set aside; others never have one, by their
+    definition. A statement may have left nothing that the log tells, too.
+    """
+    known = committed.get(life.base) if life.base is not None else None
+    if life.refused or (known is not None and known[0].key):
+        return True
+    if life.before is not None and has_begun(life.before, files, committed, ours):
+        return True
+    first = next((file for _, file in _overlapping(life, files)), None)
+    if known is not None or first is None or not first.key:
+        return False
+    return not any(name.casefold() in ours for name in first.columns.names)
+
+
+def _overlapping(
+    life: Life, files: Mapping[str, Sequence[ChangeFile]]
+) -> list[tuple[Segment, ChangeFile]]:
+    """The files that hold changes of a life, in log order, with the segment that they are for."""
+    return [
+        (segment, file)
+        for segment in life.segments
+        for file in files.get(segment.table, ())
+        if file.last >= segment.low and (segment.high is None or file.first < segment.high)
+    ]
+
+
+def _shape(
+    life: Life,
+    files: Mapping[str, Sequence[ChangeFile]],
+    committed: Mapping[str, tuple[Current, tuple[str | None, ...]]],
+) -> tuple[Target, tuple[str, ...], tuple[tuple[str, str | None, str | None], ...]] | None:
+    """The table's columns and key at the end of its life: those that its newest rows have.
+
+    With notes, and the columns that it has besides, of which no row is known (`TablePlan.added`).
+    """
+    found = [each for each in _overlapping(life, files) if not each[1].derived]
+    known = committed.get(life.base) if life.base is not None else None
+    if found:
+        newest = found[-1][1]
+        columns, key, since = newest.columns, newest.key, newest.last
+    elif known is not None:
+        if not known[0].key:  # it never had a state
+            return None
+        columns, key, since = known[0].columns, known[0].key, -1
+    elif life.before is not None and (shape := _shape(life.before, files, committed)) is not None:
+        columns, key, since = shape[0].columns, shape[0].key, -1
+    else:
+        return None
+    later = [done for seq, done in life.alterations if seq > since]
+    if known is not None and not found:
+        later.insert(0, _added_before(known[0]))
+    final = final_columns(columns, later)
+    sources = sources_for(final, columns, later)
+    after = sources_after(columns, later)
+    added = tuple(
+        (name, source.text, source.unknown) for name, source in after.items() if source.name is None
+    )
+    notes = tuple(
+        f"its column {name} is there with the first row that has it" for name, _, _ in added
+    )
+    return Target(final, _renamed_key(key, sources)), notes, added
+
+
+def _added_before(current: Current) -> Alteration:
+    """The columns that earlier runs met no row of, as if they were added now."""
+    return Alteration(added={name: Added(text, unknown) for name, text, unknown in current.added})
+
+
+def _without(
+    target: Target, unlogged: set[str], notes: tuple[str, ...]
+) -> tuple[Target, tuple[str, ...]]:
+    """Leave columns out whose values the log does not hold; a note says so."""
+    out = [name for name in target.columns.names if name in unlogged]
+    if not out:
+        return target, notes
+    kept = pa.schema([field for field in target.columns if field.name not in unlogged])
+    note = (
+        f"{', '.join(out)}: left out, since updates in the log leave them out (generated columns)"
+    )
+    return replace(target, columns=kept), (*notes, note)
+
+
+def _pieces(
+    life: Life, found: Sequence[tuple[Segment, ChangeFile]], target: Target
+) -> Iterator[Piece]:
+    """Cut the files where an ALTER TABLE stands between their rows."""
+    mattering = [(seq, done) for seq, done in life.alterations if done.matters]
+    for segment, file in found:
+        low: int | None = segment.low if segment.low > file.first else None
+        end = segment.high if segment.high is not None and segment.high <= file.last else None
+        cuts = [seq for seq, _ in mattering if file.first < seq <= file.last]
+        cuts = [seq for seq in cuts if (low is None or seq > low) and (end is None or seq < end)]
+        for high in (*cuts, end):
+            start = file.first if low is None else low
+            later = [done for seq, done in mattering if seq > start]
+            sources = sources_for(target.columns, file.columns, later)
+            key = _renamed_key(file.key, sources)
+            if not key:
+                raise RefusedError(_no_key([file]))
+            _check_key(file.columns, file.key)
+            key = target.key if set(key) == set(target.key) else key
+            yield Piece(file.path, sources, key, low, high)
+            low = high
+
+
+def _base(life: Life, known: tuple[Current, tuple[str | None, ...]], target: Target) -> Base:
+    current, paths = known
+    alterations = [_added_before(current), *(done for _, done in life.alterations)]
+    sources = sources_for(target.columns, current.columns, alterations)
+    buckets = len(current.files)
+    return Base(
+        paths[:buckets],
+        sources,
+        _renamed_key(current.key, sources),
+        tails=tuple(path for path in paths[buckets:] if path is not None),
+    )
+
+
+def _renamed_key(key: Sequence[str], sources: Mapping[str, Source]) -> tuple[str, ...]:
+    """The key by the names that its columns have at the end."""
+    names = {source.name: name for name, source in sources.items() if source.name is not None}
+    try:
+        return tuple(names[name] for name in key)
+    except KeyError as error:
+        raise RefusedError(
+            f"its key column {error.args[0]} was dropped by ALTER TABLE, and older rows have no "
+            "other key"
+        ) from None
+
+
+def _no_key(files: Sequence[ChangeFile]) -> str:
+    if any(file.names == "none" for file in files):
+        return (
+            "the log does not name its columns nor its primary key: create a new lake with "
+            "--schema FILE, or of the server itself, which can be asked; with "
+            "binlog_row_metadata=FULL on the source later rows have names"
+        )
+    return "it has no primary key"
+
+
+def _check_key(columns: pa.Schema, key: Sequence[str]) -> None:
+    for name in key:
+        column = described_column(columns.field(name))
+        if column is not None and column.has_equal_texts:
+            raise RefusedError(
+                f"its key column {name} is {sql_type(column)}: the member '' and the value"
+                " without a member are read alike, so that two rows may have one key: remove that"
+                " member, then empty the table and fill it again, or give another key (--keys)"
+            )
+
+
+def _check_names(target: Target, ours: Collection[str]) -> None:
+    if taken := [name for name in target.columns.names if name.casefold() in ours]:
+        raise RefusedError(f"its column {taken[0]} has a name that the lake needs")
+
+
+def _bucket_count(memory: int, before: int | None) -> int:
+    """Buckets for rows and changes of so many bytes; what there is stays unless it is too few."""
+    wanted = 1
+    while wanted * BUCKET_BYTES < memory and wanted < _MOST_BUCKETS:
+        wanted *= 2
+    return wanted if before is None or wanted > 2 * before else before

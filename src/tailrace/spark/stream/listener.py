@@ -1,0 +1,202 @@
+"""Streaming queries over format ``binlog``, seen while they run: rate, lag and position.
+
+    spark.streams.addListener(tailrace.spark.listener())
+
+A line a batch on stderr, or a `StreamMoment` to a function of the user's.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import sys
+import time
+from collections import deque
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from tailrace.errors import PipelineError
+from tailrace.printable import printable, size
+from tailrace.spark.input.lag import SourceMoment
+from tailrace.spark.input.offset import Offset
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql.streaming.listener import (
+        QueryIdleEvent,
+        QueryProgressEvent,
+        QueryStartedEvent,
+        QueryTerminatedEvent,
+    )
+
+_RATE_SECONDS: Final = 10.0
+
+
+@dataclass(frozen=True)
+class StreamMoment:
+    """A batch of a streaming query, or that nothing is new (``rows`` 0, the batch as before).
+
+    ``query`` is its name, else its id. ``rows`` and ``read`` (bytes of log) are the batch's,
+    ``seconds`` what it took; rates are a second, over the last 10 seconds or the last batch.
+    ``sources`` are the logs that the query reads, named by their number among its sources: where it
+    is, and what that log had behind it when the batch was planned.
+    """
+
+    query: str
+    batch: int
+    rows: int
+    read: int
+    seconds: float
+    row_rate: float
+    byte_rate: float
+    sources: tuple[SourceMoment, ...]
+
+    def __str__(self) -> str:
+        """One line."""
+        places = "; ".join(_place(source) for source in self.sources)
+        rates = f"{self.row_rate:,.0f} rows/s  {size(round(self.byte_rate))}/s"
+        return f"{self.query}: batch {self.batch}, {places}  {rates}"
+
+
+class BinlogListener(StreamingQueryListener):
+    """Tells of each batch of each query that has a source of format ``binlog``, and of no other.
+
+    Spark calls it from a thread of its own. What ``on_moment`` raises, Spark logs and passes over.
+    """
+
+    def __init__(self, on_moment: Callable[[StreamMoment], None]) -> None:
+        super().__init__()
+        self._on_moment = on_moment
+        self._rates: dict[str, _Rate] = {}
+        self._latest: dict[str, StreamMoment] = {}
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
+        """Nothing is known yet."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's name
+        """A batch is done, or nothing was new."""
+        progress = event.progress
+        offsets = [
+            (place, Offset.of(end))
+            for place, source in enumerate(progress.sources)
+            if (end := _ours(source.endOffset)) is not None
+        ]
+        if not offsets:
+            return
+        run = str(progress.runId)
+        rows = progress.numInputRows
+        read = sum(offset.read or 0 for _, offset in offsets) if rows or _is_new(progress) else 0
+        seconds = progress.durationMs.get("triggerExecution", progress.batchDuration) / 1000
+        row_rate, byte_rate = self._rates.setdefault(run, _Rate()).add(rows, read, seconds)
+        now = time.time()
+        moment = StreamMoment(
+            progress.name or str(progress.id),
+            progress.batchId,
+            rows,
+            read,
+            seconds,
+            row_rate,
+            byte_rate,
+            tuple(_moment(str(place), offset, now) for place, offset in offsets),
+        )
+        self._latest[run] = moment
+        self._on_moment(moment)
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - Spark's name
+        """Nothing was new for a while."""
+        run = str(event.runId)
+        latest = self._latest.get(run)
+        if latest is not None:
+            row_rate, byte_rate = self._rates[run].add(0, 0, 0.0)
+            sources = tuple(
+                replace(source, lag_bytes=0, lag_seconds=0.0) for source in latest.sources
+            )
+            self._on_moment(
+                replace(
+                    latest,
+                    rows=0,
+                    read=0,
+                    seconds=0.0,
+                    row_rate=row_rate,
+                    byte_rate=byte_rate,
+                    sources=sources,
+                )
+            )
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
+        """Forget it."""
+        self._rates.pop(str(event.runId), None)
+        self._latest.pop(str(event.runId), None)
+
+
+def listener(on_moment: Callable[[StreamMoment], None] | None = None) -> BinlogListener:
+    """What to give to ``spark.streams.addListener``: lines on stderr, or calls of ``on_moment``."""
+    return BinlogListener(on_moment or _print)
+
+
+def _print(moment: StreamMoment) -> None:
+    print(printable(str(moment)), file=sys.stderr, flush=True)  # noqa: T201 - what was asked for
+
+
+class _Rate:
+    """Rows and bytes a second over the last while."""
+
+    def __init__(self) -> None:
+        self._counts: deque[tuple[float, int, int, float]] = deque()
+
+    def add(self, rows: int, read: int, seconds: float) -> tuple[float, float]:
+        """Count a batch that took so long and is done now; rows and bytes a second."""
+        now = time.monotonic()
+        self._counts.append((now, rows, read, seconds))
+        while self._counts[0][0] < now - _RATE_SECONDS:
+            self._counts.popleft()
+        first, _, _, took = self._counts[0]
+        since = max(now - first + took, 1e-3)
+        return (
+            sum(each[1] for each in self._counts) / since,
+            sum(each[2] for each in self._counts) / since,
+        )
+
+
+def _ours(text: Any) -> dict[str, Any] | None:
+    """An offset of our source, as JSON; None for those of others.
+
+    Spark Connect gives the text of a dictionary for it.
+    """
+    try:
+        given = json.loads(text)
+    except (TypeError, ValueError):
+        try:
+            given = ast.literal_eval(str(text))
+        except (ValueError, SyntaxError):
+            return None
+    try:
+        Offset.of(given)
+    except PipelineError:
+        return None
+    return dict(given)
+
+
+def _is_new(progress: Any) -> bool:
+    return any(source.startOffset != source.endOffset for source in progress.sources)
+
+
+def _moment(name: str, offset: Offset, now: float) -> SourceMoment:
+    behind = offset.behind
+    return SourceMoment(
+        name,
+        str(offset.position),
+        0 if behind is None else behind.bytes,
+        0.0 if behind is None or behind.since is None else max(now - behind.since, 0.0),
+        offset.gtids,
+    )
+
+
+def _place(source: SourceMoment) -> str:
+    lag = "up to date"
+    if source.lag_bytes or source.lag_seconds:
+        lag = f"{source.lag_seconds:.1f} s, {size(source.lag_bytes)} behind"
+    return f"{source.position}  {lag}"

@@ -1,0 +1,131 @@
+"""The options of reads and streams of the data source ``binlog``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from tailrace.errors import UsageError
+from tailrace.schema.letter_case import lowered
+from tailrace.selection import start_of
+from tailrace.sizes import bytes_of
+from tailrace.spark.record.option import Option, choice, names, number, parse, patterns
+from tailrace.spark.stream.filters import full_name
+from tailrace.table_filter import TableFilter
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tailrace.selection import Start
+
+STREAMING: Final = {
+    "start": Option(start_of),
+    "maxBytesPerTrigger": Option(number()),
+    "maxTransactionsPerTrigger": Option(number()),
+    "spool": Option(),
+    "spoolLimit": Option(bytes_of),
+    "index": Option(),
+    "schemaChange": Option(choice("error", "ignore"), "error"),
+}
+_READING: Final = {
+    "path": Option(),
+    "tables": Option(patterns),
+    "exclude": Option(patterns),
+    "images": Option(choice("json", "row", "both")),
+    "columns": Option(names),
+    "schema": Option(),
+    "lower_case_table_names": Option(choice("0", "1", "2")),
+    "keyring": Option(),
+    "verify_checksums": Option(choice("true", "false"), "true"),
+    "statements": Option(choice("error", "skip"), "error"),
+    "split": Option(number(), 64 << 20),
+    **STREAMING,
+}
+NAMES: Final = frozenset(name.lower() for name in _READING)
+"""All names, in lower case."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of a read, understood; raises UsageError for one that is not."""
+
+    path: str
+    table: str | None
+    """The one table whose columns are wanted; None for change records with images as JSON."""
+    tables: TableFilter
+    images: Literal["row", "both"]
+    """Of one table."""
+    columns: tuple[str, ...] | None
+    schema: str | None
+    verify: bool
+    statements: Literal["error", "skip"]
+    split_bytes: int
+    keyring: str | None = None
+    spool: str | None = None
+    lowers_names: bool | None = None
+    """Whether the server that wrote the log puts names into lower case, if that is known."""
+
+    @classmethod
+    def of(cls, given: Mapping[str, str]) -> Options:
+        """Understand what was given to ``.option(…)``, whatever the case of the names."""
+        options = parse(given, _READING, "format binlog")
+        if not options["path"]:
+            raise UsageError('format binlog: give the logs, a file or folder, by option("path", …)')
+        tables, images = options["tables"], options["images"]
+        case = options["lower_case_table_names"]
+        lowers_names = None if case is None else case != "0"
+        if lowers_names and tables is not None:
+            tables = tuple(map(lowered, tables))
+        table = None if tables is None or len(tables) > 1 else full_name(tables[0])
+        if images == "json":
+            table = None
+        one = "is for one table: give its full name by option tables, such as shop.orders"
+        if table is None and images not in {None, "json"}:
+            raise UsageError(f"option images {images} {one}")
+        if table is None and options["columns"] is not None:
+            raise UsageError(f"option columns {one}")
+        if table is not None and options["exclude"] is not None:
+            raise UsageError(f"option exclude: option tables is one table, {table}: leave it out")
+        wants = TableFilter.of(tables, options["exclude"])
+        return cls(
+            options["path"],
+            table,
+            wants.lowered() if lowers_names else wants,
+            "both" if images == "both" else "row",
+            options["columns"],
+            options["schema"],
+            options["verify_checksums"] == "true",
+            options["statements"],
+            options["split"],
+            options["keyring"],
+            options["spool"],
+            lowers_names,
+        )
+
+
+@dataclass(frozen=True)
+class StreamOptions:
+    """What is asked for of a stream; ``spool`` and ``index`` are folders.
+
+    ``schema_change`` says what happens where the one table of a query gets other columns.
+    """
+
+    start: Start | None
+    max_bytes: int | None
+    max_transactions: int | None
+    spool: str | None
+    spool_limit: int | None
+    index: str | None
+    schema_change: Literal["error", "ignore"]
+
+    @classmethod
+    def of(cls, given: Mapping[str, str]) -> StreamOptions:
+        """Understand what was given to ``.option(…)``; raises UsageError."""
+        return cls(*parse(given, STREAMING).values())  # in the order of the fields
+
+
+def refuse_streaming(given: Mapping[str, str], *, server: bool = False) -> None:
+    """Raise UsageError where a batch read is given options of streams; a ``server`` has a spool."""
+    streaming = {name.lower() for name in STREAMING} - ({"spool"} if server else set())
+    if found := sorted(name for name in given if name.lower() in streaming):
+        raise UsageError(f"option {found[0]} is for spark.readStream: a batch reads all there is")

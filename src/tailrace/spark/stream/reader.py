@@ -1,0 +1,209 @@
+"""The streaming side of the data source ``binlog``: which part of the log is the next batch.
+
+One instance lives in a process of the driver's as long as the query runs; it keeps the index of the
+log (`Backlog`) and, of a server, the receiver. Tasks get splits and know nothing of it.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader
+
+from tailrace.errors import PipelineError
+from tailrace.schema.user_schema import load
+from tailrace.spark.input.backlog import Backlog, Limits
+from tailrace.spark.input.growing_log import open_log
+from tailrace.spark.input.header_index import INNER_BYTES
+from tailrace.spark.input.identity import check_offset
+from tailrace.spark.input.offset import Offset
+from tailrace.spark.stream.reading import SplitPartition, read_changes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql.datasource import InputPartition
+
+    from tailrace.position import Position
+    from tailrace.spark.input.growing_log import GrowingLog
+    from tailrace.spark.stream.options import Options, StreamOptions
+
+try:
+    from pyspark.sql.streaming.datasource import (  # type: ignore[import-not-found] # from 4.2 on
+        ReadAllAvailable,
+        ReadMaxBytes,
+        SupportsTriggerAvailableNow,
+    )
+
+    BASES: tuple[type, ...] = (SupportsTriggerAvailableNow,)
+except ImportError:
+    BASES = ()
+
+Json = dict[str, Any]
+_ALL = 1 << 62
+_ONE_BATCH = (
+    "tailrace: with trigger(availableNow=True) Spark before 4.2 takes one batch of"
+    " maxBytesPerTrigger and maxTransactionsPerTrigger and ends: leave these options out there"
+)
+_FULL = (
+    "tailrace: the server has more than option spoolLimit allows at once: with"
+    " trigger(availableNow=True) Spark before 4.2 takes one batch of it and ends"
+)
+
+
+class StreamReader(DataSourceStreamReader, *BASES):  # type: ignore[misc]
+    """Gives Spark offsets, and the splits between two of them.
+
+    Before Spark 4.2 Spark does not pass the offset to resume from. It is that of the last batch
+    planned, also after a restart, as Spark then has the last batch planned again at once. After the
+    ``_seq`` ``since`` the one table of ``options`` must have the columns of ``target``; None: it
+    need not.
+    """
+
+    def __init__(
+        self,
+        options: Options,
+        stream: StreamOptions,
+        target: pa.Schema,
+        since: int | None = None,
+    ) -> None:
+        self._options = options
+        self._stream = stream
+        self._target = target
+        self._since = since if stream.schema_change == "error" else None
+        self._log: GrowingLog | None = None
+        self._backlog: Backlog | None = None
+        self._first: Position | None = None
+        self._place: Json | None = None
+        self._until: Position | None = None
+        limited = stream.max_bytes is not None or stream.max_transactions is not None
+        self._to_say = _ONE_BATCH if limited and not BASES else None
+
+    # --- what Spark calls ------------------------------------------------------------------------
+
+    def initialOffset(self) -> Json:  # noqa: N802 - Spark's name
+        """Where a query without a checkpoint begins."""
+        position = self._begin()
+        return self._known.offset(self._opened.look(position), position, position).json()
+
+    def latestOffset(self, start: Json | None = None, limit: Any = None) -> Json:  # noqa: N802
+        """Where the next batch ends; the offset that it begins at where there is nothing new."""
+        if self._to_say is not None:
+            print(self._to_say, file=sys.stderr, flush=True)  # noqa: T201 - Spark hands it on
+            self._to_say = None
+        given = start if start is not None else self._place
+        fresh = given is None
+        if given is None:
+            given = self.initialOffset()
+        first = Offset.of(given)
+        position = first.position
+        log = self._opened
+        series, end = log.next_end(self._known, first, self._limits(limit), fresh=fresh)
+        if fresh and log.is_full and not BASES:
+            print(_FULL, file=sys.stderr, flush=True)  # noqa: T201 - as above
+        if self._until is not None:
+            end = min(end, max(self._until, position))
+        if end == position:
+            return given
+        offset = replace(
+            self._known.offset(series, end, position if first.since == position else None),
+            read=self._known.size(position, end),
+            behind=self._known.behind(series, end),
+        )
+        return offset.json()
+
+    def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
+        """The splits between two offsets, the same whenever it is asked."""
+        self._place = end
+        if start == end:
+            return []
+        first, last = Offset.of(start), Offset.of(end)
+        begin = last.since or first.position
+        if last.position < begin:
+            raise PipelineError(f"the checkpoint has a batch from {begin} back to {last.position}")
+        series = self._opened.look(begin)
+        if begin == first.position:
+            check_offset(series, first)
+        check_offset(series, last)
+        self._known.reach(series, begin, last.position)
+        splits = self._known.splits(series, begin, last.position, self._options.split_bytes)
+        return [SplitPartition(split) for split in splits]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The changes of a split, as Arrow batches."""
+        return read_changes(partition, self._options, self._target, (), self._since)
+
+    def commit(self, end: Json) -> None:
+        """What is before an offset will not be read again."""
+        place = Offset.of(end).position
+        if self._backlog is not None:
+            self._backlog.forget(place)
+        if self._log is not None:
+            self._log.committed(place)
+
+    def stop(self) -> None:
+        """The query is over."""
+        if self._log is not None:
+            self._log.close()
+
+    # --- what Spark calls from 4.2 on ------------------------------------------------------------
+
+    def getDefaultReadLimit(self) -> Any:  # noqa: N802 - Spark's name
+        """What the options allow a batch; the transactions of it we count ourselves."""
+        if self._stream.max_bytes is None and self._stream.max_transactions is None:
+            return ReadAllAvailable()
+        return ReadMaxBytes(self._stream.max_bytes or _ALL)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """What the log has by now is all that the query reads."""
+        self._until = self._known.whole(self._opened.upto_now())
+
+    def reportLatestOffset(self) -> Json | None:  # noqa: N802 - Spark's name
+        """How far the log goes, for the query's progress."""
+        if self._place is None or self._log is None:
+            return None
+        series = self._log.look(Offset.of(self._place).position)
+        end = self._known.end
+        return None if end is None else self._known.offset(series, end, None).json()
+
+    # --- the log ---------------------------------------------------------------------------------
+
+    @property
+    def _opened(self) -> GrowingLog:
+        if self._log is None:
+            asked = self._stream
+            self._log = open_log(
+                self._options.path,
+                self._options.keyring,
+                asked.start,
+                asked.spool,
+                asked.spool_limit,
+            )
+        return self._log
+
+    @property
+    def _known(self) -> Backlog:
+        if self._backlog is None:
+            given = load(self._options.schema) if self._options.schema is not None else ()
+            inner = min(self._options.split_bytes, INNER_BYTES)
+            self._backlog = Backlog(
+                given,
+                self._opened.saved(self._stream.index),
+                inner,
+                lowers_names=self._options.lowers_names,
+            )
+        return self._backlog
+
+    def _limits(self, limit: Any) -> Limits:
+        if type(limit).__name__ == "ReadAllAvailable":
+            return Limits()
+        return Limits(self._stream.max_bytes, self._stream.max_transactions)
+
+    def _begin(self) -> Position:
+        """Where the options say that a query begins, found out once."""
+        if self._first is None:
+            self._first = self._opened.begin(self._known)
+        return self._first

@@ -1,0 +1,1 @@
+"""The data source ``binlog`` the other way: a DataFrame as a binary log."""
