@@ -46,8 +46,8 @@ BREAKS: Final = (
     Break(
         "a lake of Iceberg",
         "spark/lake/iceberg/commit.py",
-        "come = [*(files.entry(folder / name, top + name) for name in sorted(adds)), *come]",
-        "come = [*(files.entry(folder / name, top + name) for name in sorted(adds)[1:]), *come]",
+        "come = [*(files.entry(folder / name, top + name) for name in sorted(adds)), *deletes]",
+        "come = [*(files.entry(folder / name, top + name) for name in sorted(adds)[1:]), *deletes]",
     ),
     Break(
         "the Spark source",
