@@ -13,6 +13,7 @@ import pytest
 import tailrace.spark
 from tailrace.cli import app
 from tailrace.cli.commands import COMMANDS, EPILOGUE
+from tailrace.spark import LakeKeywords
 from tests.cases import each_case
 from tests.live.certificates import Authority
 from tests.replication.conftest import url_of
@@ -98,7 +99,10 @@ def test_an_option_has_the_name_of_the_functions_parameter(name):
     )
     known = app[name].assemble_argument_collection()
     options = {each.name[2:].replace("-", "_") for each in known if each.name.startswith("--")}
-    assert options - inspect.signature(function).parameters.keys() == COMMANDS_ONLY[name]
+    taken = {*inspect.signature(function).parameters}
+    if name == "mirror":
+        taken |= LakeKeywords.__annotations__.keys()
+    assert options - taken == COMMANDS_ONLY[name]
 
 
 # --- the examples --------------------------------------------------------------------------------

@@ -13,7 +13,8 @@ import pytest
 from tailrace.errors import PipelineError
 from tailrace.spark.lake.open import format_of
 from tailrace.spark.lake.parquet import versions as store
-from tailrace.spark.lake.parquet.versions import Lake, TableFiles
+from tailrace.spark.lake.parquet.versions import Lake
+from tailrace.spark.lake.table_files import TableFiles
 from tailrace.spark.manifest import journal
 from tailrace.spark.manifest.journal import Journal
 from tailrace.spark.manifest.lake_options import KEEP, LakeOptions
