@@ -12,14 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from pyiceberg.avro.codecs import AVRO_CODEC_KEY
-from pyiceberg.avro.file import (
-    _SCHEMA_KEY,
-    MAGIC,
-    META_SCHEMA,
-    SYNC_SIZE,
-    AvroFileHeader,
-    AvroOutputFile,
-)
+from pyiceberg.avro.file import MAGIC, META_SCHEMA, SYNC_SIZE, AvroFileHeader, AvroOutputFile
 from pyiceberg.avro.resolver import construct_writer
 from pyiceberg.manifest import (
     MANIFEST_LIST_FILE_SCHEMAS,
@@ -37,6 +30,7 @@ if TYPE_CHECKING:
     from pyiceberg.io import OutputFile
 
 CODEC: Final = "deflate"
+_SCHEMA_KEY: Final = "avro.schema"
 _ENTRY: Final = "manifest_entry"
 _MANIFEST: Final = "manifest_file"
 
