@@ -60,6 +60,29 @@ def test_a_signal_ends_it_behind_its_batch(source, start, tmp_path):
 
 
 @pytest.mark.slow
+def test_another_one_takes_over_from_one_that_is_stopped(source, start, tmp_path):
+    """It continues with a copy of the log that the other one received, and holds locked."""
+    lake = tmp_path / "lake"
+    insert(source, [10])
+    first = start(url_of(source), "--into", lake, "--follow", "--trigger", "200ms")
+    whole = "{}:{}  up to date".format(*end_of(source))
+    assert any(whole in line for line in iter(first.stderr.readline, ""))
+    first.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, first.pid, os.WSTOPPED | os.WNOWAIT)
+    insert(source, [20])
+    for changes in ("1 change", "nothing new"):
+        out, err = start(url_of(source), "--into", lake).communicate(timeout=DEADLINE)
+        assert changes in out, err
+        assert ("taking over from another process" in err) == (changes == "1 change")
+    first.send_signal(signal.SIGCONT)
+    _, err = first.communicate(timeout=DEADLINE)
+    assert first.returncode == 2, err
+    assert "another process took over the lake" in err
+    out, err = start(url_of(source), "--into", lake).communicate(timeout=DEADLINE)
+    assert "nothing new" in out, err
+
+
+@pytest.mark.slow
 def test_on_a_terminal(source, start, tmp_path):
     insert(source, [10])
     inner, outer = pty.openpty()

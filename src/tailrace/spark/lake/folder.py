@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 INNER: Final = "_tailrace"
-_INNER: Final = (FOLDER, CLAIMS, "versions", "staging", "sources")
+SOURCES: Final = "sources"
+_INNER: Final = (FOLDER, CLAIMS, "versions", "staging", SOURCES)
 _BEFORE: Final = ("batches", "versions")
 """Where lakes before layout 4 had a manifest for each batch."""
 AGAIN: Final = ".again"
@@ -47,6 +48,8 @@ class LakeFolder(Closing):
         self._claim = Claim(objects, str(path))
         self._journal = Journal(objects, check=self.check_owner)
         self.manifest = Manifest()
+        self.sources = self._inner / SOURCES
+        """A folder for the logs of servers; what is in it stays."""
 
     def __enter__(self) -> Self:
         try:
@@ -80,7 +83,7 @@ class LakeFolder(Closing):
         """Remove the folders of a lake that has nothing."""
         folders = [self._inner / name for name in _INNER]
         with suppress(OSError):  # what is not empty stays, and what is above it
-            for folder in (*self.sources.glob("*"), *folders):
+            for folder in (*self.sources.glob("*"), self.sources, *folders):
                 if folder.exists():
                     folder.rmdir()
             self._inner.rmdir()
@@ -99,10 +102,26 @@ class LakeFolder(Closing):
         """
         return self._inner / f"now.{self._claim.generation:010}"
 
-    @property
-    def sources(self) -> Path:
-        """A folder for the logs of servers; what is in it stays."""
-        return self._inner / "sources"
+    def _take_sources(self) -> None:
+        """Take over the folder of servers' logs: a copy, if the process that has it may still run.
+
+        That process may write into its own, whose lock it holds.
+        """
+        found = {SOURCES: 0}
+        for each in self._inner.glob(f"{SOURCES}.*"):
+            number = each.name.rpartition(".")[2]
+            found[each.name] = int(number) if number.isdigit() else -1
+        latest = within(self._inner, self._inner / max(found, key=found.__getitem__))
+        self.sources = latest
+        if self._claim.rival and latest.exists():
+            copy = shutil.copytree(latest, self.staging / SOURCES, symlinks=True)
+            self.check_owner()
+            self.sources = copy.replace(self._inner / f"{SOURCES}.{self._claim.generation:010}")
+        for name in found:
+            if name != self.sources.name:
+                shutil.rmtree(self._inner / name, ignore_errors=True)
+        for left in self.sources.glob(f"*{AGAIN}"):
+            shutil.rmtree(left, ignore_errors=True)
 
     def _open(self) -> None:
         if has_surrogates(str(self.path)):
@@ -117,10 +136,11 @@ class LakeFolder(Closing):
             within(self._inner, self._inner / name)
         check_layout(self.path, self._inner)
         self._claim.take()
-        for left in (*self.sources.glob(f"*{AGAIN}"), *self._before("staging/*")):
+        for left in self._before("staging/*"):
             shutil.rmtree(left, ignore_errors=True)
         (self._inner / "lock").unlink(missing_ok=True)  # of lakes before there were claims
         self.staging.mkdir(parents=True)
+        self._take_sources()
         self._recover()
         self._claim.rival = ""
 
