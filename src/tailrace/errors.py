@@ -327,6 +327,10 @@ class LakeChanged(PipelineError):
     """Others wrote to a lake's table while a batch for it was made: nothing of it was committed."""
 
 
+class LakeTakenOver(PipelineError):
+    """Another process writes to the lake now: what this one had not committed is discarded."""
+
+
 class SchemaChanged(PipelineError):
     """A table's columns have changed since a streaming query started: start it again to use the new
     columns.

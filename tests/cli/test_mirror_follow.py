@@ -77,7 +77,7 @@ def test_another_one_takes_over_from_one_that_is_stopped(source, start, tmp_path
     first.send_signal(signal.SIGCONT)
     _, err = first.communicate(timeout=DEADLINE)
     assert first.returncode == 2, err
-    assert "another process took over the lake" in err
+    assert "another process has taken over the lake" in err
     out, err = start(url_of(source), "--into", lake).communicate(timeout=DEADLINE)
     assert "nothing new" in out, err
 

@@ -188,7 +188,7 @@ def _pause_each(mirrors: list[_Mirror], rng: random.Random, report: PausedReport
             second.send(signal.SIGSTOP)
         first.send(signal.SIGCONT)
         status = first.wait_for_end()
-        if status != 2 or "another process took over the lake" not in first.said():
+        if status != 2 or "another process has taken over the lake" not in first.said():
             raise Wrong(f"the one that was paused ended with {status}: {first.said()[-2000:]}")
         if _visible(first.lake) != visible:
             raise Wrong("the one that was paused has committed")

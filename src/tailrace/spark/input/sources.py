@@ -13,6 +13,7 @@ from tailrace.closing import Closing
 from tailrace.columns.read.planner import is_written
 from tailrace.errors import (
     ConnectionLost,
+    LakeTakenOver,
     PipelineError,
     StorageError,
     TailraceError,
@@ -131,7 +132,7 @@ class Sources(Closing):
         """The servers, by what they are called in the lake."""
         try:
             yield
-        except (ConnectionLost, StorageError):
+        except (ConnectionLost, StorageError, LakeTakenOver):
             raise
         except TailraceError:
             self.close()

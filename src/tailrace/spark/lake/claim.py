@@ -18,7 +18,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final
 
-from tailrace.errors import PipelineError, StorageError
+from tailrace.errors import LakeTakenOver, PipelineError, StorageError
 from tailrace.storage.objects import claims
 from tailrace.storage.objects.bucket import NoSuchObject
 
@@ -32,6 +32,8 @@ _TRIES: Final = 20
 _LARGEST: Final = 4096
 """Bytes of a token."""
 _OWNER: Final = re.compile(rf"{claims.OWNER}([0-9]{{10}})")
+_RELEASED: Final = re.compile(r"released-([0-9]{10})")
+"""What a process leaves that ended: so the next generation is higher."""
 _OPEN: Final[set[str]] = set()
 """The claims that this process holds, by their keys."""
 _log: Final = logging.getLogger("tailrace.spark")
@@ -46,36 +48,46 @@ class Claim:
         self._token = b""
         self.generation = 0
         """The number of the claim; 0 without one."""
-        self.rival = ""
-        """The process that had the lake before, if it may still run."""
+        self.rival: tuple[int, bytes] | None = None
+        """The claim of a process that had the lake before, if that may still run."""
 
     def take(self) -> None:
         """Claim the lake, and end the claims of processes that do not write to it any more."""
-        self._token = json.dumps(_process() | {"token": token_hex(8)}).encode()
-        with self._storage_errors():
-            for _ in range(_TRIES):
-                before = self._owners()
-                for generation, token in before.items():
-                    self._check_ended(generation, token)
-                generation = claims.next_generation(max(before, default=0))
-                if not claims.take(self._objects, FOLDER, generation, self._token):
-                    continue
-                if self._owners().keys() == {*before, generation}:
-                    claims.release(self._objects, FOLDER, before)
-                    _OPEN.add(self._path(generation))
-                    self.generation = generation
-                    for each in before.items():
-                        _log.warning(
-                            "%s: taking over from another process (%s), which %s",
-                            self._lake,
-                            called := _called(*each),
-                            "is stopped or on another host"
-                            if self.rival == called
-                            else "has ended",
-                        )
-                    return
-                claims.release(self._objects, FOLDER, [generation])  # others came meanwhile
-        raise PipelineError(f"{self._lake}: other processes claim it over and over: run again")
+        tried: list[str] = []
+        try:
+            with self._storage_errors():
+                self._take(tried)
+        finally:
+            _OPEN.difference_update(tried[:-1] if self.generation else tried)
+
+    def _take(self, tried: list[str]) -> None:
+        for _ in range(_TRIES):
+            before, released = self._owners(), self._released()
+            self.rival = None
+            for generation, token in before.items():
+                self._check_ended(generation, token)
+            self._token = _token(self.rival)
+            generation = claims.next_generation(max([*before, *released], default=0))
+            tried.append(self._path(generation))
+            _OPEN.add(tried[-1])  # other threads see at once whose it is
+            if not claims.take(self._objects, FOLDER, generation, self._token):
+                continue
+            if self._owners().keys() == {*before, generation}:
+                claims.release(self._objects, FOLDER, before)
+                if released:
+                    self._objects.remove(*(_released_key(each) for each in released))
+                self.generation = generation
+                for each in before.items():
+                    may_run = self.rival == each
+                    _log.log(
+                        logging.WARNING if may_run else logging.INFO,
+                        "%s: taking over from another process (%s), which %s",
+                        *(self._lake, _called(*each)),
+                        "is stopped or on another host" if may_run else "has ended",
+                    )
+                return
+            claims.release(self._objects, FOLDER, [generation])  # others came meanwhile
+        raise PipelineError(f"other processes keep claiming the lake {self._lake}: run again")
 
     def check(self) -> None:
         """Raise `PipelineError` if another process has taken over the lake. One request."""
@@ -83,10 +95,10 @@ class Claim:
             with self._storage_errors():
                 owners = self._owners()
             latest = max(owners, default=0)
-            by = _called(latest, owners[latest]) if owners else "which has ended since"
-            raise PipelineError(
-                f"another process took over the lake {self._lake} ({by}): this one, with generation"
-                f" {self.generation}, stops; what it had not committed is not in the lake"
+            by = _called(latest, owners[latest]) if owners else "and has since ended"
+            raise LakeTakenOver(
+                f"another process has taken over the lake {self._lake} ({by}). This process, with"
+                f" generation {self.generation}, stops; its uncommitted work is discarded"
             )
 
     def is_lost(self) -> bool:
@@ -95,11 +107,16 @@ class Claim:
             return not claims.owns(self._objects, FOLDER, self.generation, self._token)
 
     def release(self) -> None:
-        """Let others claim the lake."""
+        """Let others claim the lake.
+
+        With a `rival` the claim stays, as that of a process that has ended: the next has it, too.
+        """
         _OPEN.discard(self._path(self.generation))
         generation, self.generation = self.generation, 0
         with self._storage_errors():
-            claims.release(self._objects, FOLDER, [generation])
+            if not self.rival and claims.owns(self._objects, FOLDER, generation, self._token):
+                self._objects.put(_released_key(generation), b"")
+                claims.release(self._objects, FOLDER, [generation])
 
     def _owners(self) -> dict[int, bytes]:
         """The tokens of all claims."""
@@ -112,6 +129,11 @@ class Claim:
                     )
         return found
 
+    def _released(self) -> list[int]:
+        """The generations of processes that have ended."""
+        names = self._objects.list(FOLDER).objects
+        return [int(match[1]) for name in names if (match := _RELEASED.fullmatch(name))]
+
     def _check_ended(self, generation: int, token: bytes) -> None:
         """Raise `PipelineError` if a claim's process runs; it is a rival if that is not known."""
         runs = _runs(token, is_open=self._path(generation) in _OPEN)
@@ -121,17 +143,41 @@ class Claim:
                 f"({_called(generation, token)}): wait for it to end"
             )
         if runs is None:
-            self.rival = _called(generation, token)
+            self.rival = generation, token
+        elif (rival := _rival_of(token)) and _runs(rival[1], is_open=False) is not False:
+            self.rival = rival  # its owner may have ended before it had ended the rival's batch
 
     def _path(self, generation: int) -> str:
-        return self._objects.path(claims.owner_key(FOLDER, generation))
+        return os.path.realpath(self._objects.path(claims.owner_key(FOLDER, generation)))
 
     @contextmanager
     def _storage_errors(self) -> Iterator[None]:
         try:
             yield
         except StorageError as error:
-            raise PipelineError(f"the claim to the lake {self._lake}: {error}") from error
+            raise PipelineError(f"cannot claim the lake {self._lake}: {error}") from error
+
+
+def _token(rival: tuple[int, bytes] | None) -> bytes:
+    """A token of this process, with the claim of its rival."""
+    what = _process() | {"token": token_hex(8)}
+    if rival is not None:
+        known = {name: each for name, each in _parsed(rival[1]).items() if name != "rival"}
+        what["rival"] = [rival[0], json.dumps(known)]
+    return json.dumps(what).encode()
+
+
+def _rival_of(token: bytes) -> tuple[int, bytes] | None:
+    """The claim of the rival of a token's process."""
+    try:
+        number, text = _parsed(token)["rival"]
+        return int(number), str(text).encode()
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _released_key(generation: int) -> str:
+    return f"{FOLDER}/released-{generation:010}"
 
 
 def _process() -> dict[str, Any]:
@@ -154,7 +200,7 @@ def _runs(token: bytes, *, is_open: bool) -> bool | None:
     """Whether the process of a claim runs; None if it was stopped, or that cannot be known here."""
     known = _parsed(token)
     ours = _process()
-    if any(known.get(name) != ours[name] for name in ("host", "system")):
+    if not ours["system"] or known.get("system") != ours["system"]:
         return None
     pid = known["pid"]
     if pid == ours["pid"] and known.get("started") == ours["started"]:

@@ -84,6 +84,9 @@ class LakeFolder(Closing):
         folders = [self._inner / name for name in _INNER]
         with suppress(OSError):  # what is not empty stays, and what is above it
             for folder in (*self.sources.glob("*"), self.sources, *folders):
+                if folder.name == CLAIMS:
+                    for left in folder.glob("released-*"):
+                        left.unlink()
                 if folder.exists():
                     folder.rmdir()
             self._inner.rmdir()
@@ -142,7 +145,7 @@ class LakeFolder(Closing):
         self.staging.mkdir(parents=True)
         self._take_sources()
         self._recover()
-        self._claim.rival = ""
+        self._claim.rival = None
 
     def _before(self, pattern: str) -> list[Path]:
         """What processes before this one have left, by the generation at the end of its name."""

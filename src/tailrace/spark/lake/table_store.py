@@ -79,6 +79,8 @@ class TableStore(LakeFolder):
         self._read()
         check_format(self.label, self.manifest, self._format)
         self._fence()
+        for left in self._inner.glob("*.tmp"):
+            left.unlink(missing_ok=True)
         self._undo()
         if self._journal.prepared:
             manifest, steps = self._journal.coming(steps_of)
@@ -301,7 +303,7 @@ class TableStore(LakeFolder):
                 changed = error
             if changed is None:
                 continue
-            if not taken and not failed:
+            if not taken and not failed and not self._claim.rival:  # it may bring it to a table
                 self._withdraw()
                 raise changed
             take(step, overrule=True)
@@ -384,16 +386,7 @@ class TableStore(LakeFolder):
             return steps_of(list(state.rest))
 
     def _withdraw(self) -> None:
-        """Roll back a batch that no table has.
-
-        Raises `PipelineError` if the process that prepared it may still bring it to a table.
-        """
-        if self._claim.rival:
-            raise PipelineError(
-                f"{self.label}: others have written to a table of batch {self._journal.prepared}, "
-                f"which another process may still commit ({self._claim.rival}): end that process, "
-                "and run again"
-            )
+        """Roll back a batch that no table has."""
         self._journal.withdraw()
         self.manifest = self._journal.manifest
         self._undo()
@@ -422,8 +415,6 @@ class TableStore(LakeFolder):
 
     def _clean(self) -> None:
         self._journal.clean()
-        for left in self._inner.glob("*.tmp"):
-            left.unlink(missing_ok=True)
 
 
 def _with_marks(

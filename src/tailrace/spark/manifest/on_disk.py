@@ -27,7 +27,7 @@ def write_file(path: Path, pieces: Iterable[str]) -> None:
     It is on disk then; its name is when its folder is (`to_disk`). A link at its place is replaced,
     and not followed. Raises OSError.
     """
-    temporary = path.with_name(f"{path.name}.tmp")
+    temporary = path.with_name(f".{path.name}.{token_hex(8)}.tmp")
     write_new_file(temporary, pieces)
     temporary.replace(path)
 
@@ -48,11 +48,11 @@ def put_new_file(path: Path, pieces: Iterable[str]) -> None:
     a hard link, which unlike a rename replaces no file. No other process has a draft of its name.
     """
     draft = path.with_name(f".{path.name[:200]}.{token_hex(8)}.tmp")
-    write_new_file(draft, pieces)
     try:
+        write_new_file(draft, pieces)
         path.hardlink_to(draft)
     finally:
-        draft.unlink()
+        draft.unlink(missing_ok=True)
     to_disk([path.parent])
 
 

@@ -49,6 +49,9 @@ class Lake(LakeFolder):
         (self._inner / "versions").mkdir(exist_ok=True)
         for left in self._before("now.*"):  # its process cannot replace the link any more
             left.replace(self.staging / left.name)
+            shutil.rmtree(
+                self.staging / left.name
+            )  # NFS renames what it has opened, wherever that is
         self._linking.mkdir()
         self._read()
         self._fence()
