@@ -9,6 +9,7 @@ from tailrace.cli.mirror.command import mirror as command
 from tailrace.errors import PipelineError, UsageError
 from tailrace.spark import mirror
 from tailrace.spark.manifest.lake_options import LakeKeywords, LakeOptions
+from tailrace.table_filter import TableFilter
 from tests.cases import each_case
 
 WORDS = LakeKeywords.__annotations__.keys()
@@ -73,6 +74,10 @@ def test_a_lake_may_be_given_its_own_options(given):
         ({"tables": "a.*"}, r"with --tables a\.\*,b\.\*, and --tables a\.\* is given"),
         ({"tables": []}, r"with --tables a\.\*,b\.\*, and --tables none is given"),
         ({"exclude": "c.*"}, r"without --exclude, and --exclude c\.\* is given"),
+        (
+            {"tables": TableFilter(("b.*", "a.*"), ("c.*",))},
+            r"without --exclude, and --exclude c\.\* is given",
+        ),
         ({"keep": "current"}, "with --keep changelog,current, and --keep current is given"),
         ({"keys": {"a.t": "x"}}, r"with --keys a\.t=x,y, and --keys a\.t=x is given"),
         ({"shards": False}, "with --shards, and no --shards is given"),

@@ -9,7 +9,7 @@ from deltalake import DeltaTable, write_deltalake
 from pyiceberg.expressions import EqualTo
 
 from tailrace.errors import LakeChanged, PipelineError
-from tailrace.spark.lake.asides import Asides
+from tailrace.spark.lake.asides import Asides, waiting
 from tailrace.spark.lake.delta.tables import DeltaTables
 from tailrace.spark.lake.iceberg.catalog import own_catalog
 from tailrace.spark.lake.iceberg.tables import IcebergTables
@@ -352,3 +352,17 @@ def test_a_column_that_others_dropped(tmp_path):
         pytest.raises(PipelineError, match="lost its column price"),
     ):
         store.refresh(run)
+
+
+def test_steps_that_wait_of_a_table_that_failed_already(tmp_path):
+    """They are kept when the lake's next state, which has them, is looked at."""
+    lake = begun(tmp_path, "delta")
+    with open_store(lake, "delta") as store:
+        state = store.manifest.tables["shop.orders"]
+        cause = Failure("no reason")
+        asides = Asides(store.manifest, ("changelog", "current"))
+        asides.fail_state("shop.orders", state, cause)
+        waits = waiting(state, ("changelog", "current"), 7, cause, "")
+        asides = replace(asides, before=replace(store.manifest, tables={"shop.orders": waits}))
+        found = asides.marked("shop.orders", state).set_aside
+        assert (found.batch, found.reason) == (7, "shop.orders: no reason")

@@ -8,6 +8,7 @@ import pytest
 
 from tailrace.errors import StorageError, UsageError
 from tailrace.search import Index, Manifest, index
+from tailrace.spark.input import growing_log
 from tailrace.spark.search import build
 from tailrace.spark.search import index as on_spark
 from tests.spark.following import url_of
@@ -164,6 +165,31 @@ def test_a_backlog_is_published_batch_by_batch_and_a_signal_ends_it(spark, tmp_p
     on_spark(logs, into, on_progress=progress, **options)
     assert len({*heads}) == len(heads) > 3
     assert rows_of(into) == one
+
+
+def test_what_a_server_has_by_now_is_not_copied_whole_first(spark, shop, tmp_path, monkeypatch):
+    """The copy keeps to its limit, ``stop`` ends the call, and the next one comes to the end."""
+    url, into, one = url_of(shop), tmp_path / "index", tmp_path / "one"
+    options = {"shards": 2, "tables": "shop.*", "spark": spark}
+    on_spark(url, into, **options)
+    for number in range(8):
+        shop.execute(f"INSERT INTO shop.things VALUES ({7000 + number}, 'big', '{'x' * 50_000}')")
+        shop.rotate()
+    monkeypatch.setattr(build, "_BATCH_BYTES", 1)
+    monkeypatch.setattr(growing_log, "SPOOL_LIMIT", 100_000)
+    sizes, stop = [], threading.Event()
+
+    def progress(_done):
+        sizes.append(sum(path.stat().st_size for path in (into / "work/log").glob("binlog.0*")))
+        stop.set()
+
+    on_spark(url, into, stop=stop, on_progress=progress, **options)
+    assert Index(into).search("big").total == len(sizes) == 1
+    on_spark(url, into, on_progress=progress, **options)
+    assert 8 <= len(sizes) < 20
+    assert 0 < max(sizes) < 250_000
+    index(url, one, tables="shop.*")
+    check_equal(into, one)
 
 
 def test_a_driver_that_is_killed_loses_and_doubles_nothing(spark, shop, tmp_path):

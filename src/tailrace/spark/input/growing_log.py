@@ -68,6 +68,13 @@ class GrowingLog(ABC):
         """
         return self.look(place)
 
+    def present_end(self, backlog: Backlog, place: Position) -> Position:
+        """Where the log ends by now; a server's copy may reach that later.
+
+        ``place`` is as in `look`.
+        """
+        return backlog.whole(self.look(place))
+
     def begin(self, backlog: Backlog) -> Position:
         """Where a query without a checkpoint begins. Raises UsageError, GtidError."""
         start = self.start
@@ -249,8 +256,7 @@ class ServerLog(GrowingLog):
 
         Otherwise the spool exceeds its limit: before it is known where to begin, nothing is read.
         """
-        with session_of(self._source) as session:
-            now = session.end()
+        now = self._end()
         end = now if end is None else min(now, end)
         while True:
             is_full = self.is_full  # what is here by then is seen
@@ -261,6 +267,14 @@ class ServerLog(GrowingLog):
             if is_full:
                 self.receive_on(place)
             time.sleep(_LOOK_SECONDS)
+
+    def present_end(self, backlog: Backlog, place: Position) -> Position:  # noqa: ARG002 - asked
+        """Where the server's log ends by now."""
+        return self._end()
+
+    def _end(self) -> Position:
+        with session_of(self._source) as session:
+            return session.end()
 
     def begin(self, backlog: Backlog) -> Position:
         """As `GrowingLog.begin`; raises UsageError also if the copy lacks files that it needs."""

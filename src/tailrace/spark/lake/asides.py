@@ -76,7 +76,10 @@ class Asides:
             status = state.set_aside
             if status is not None and key not in self.retried:
                 aside = Aside(state.database, state.table, state.source, status)
-                self.tables.setdefault(key, aside)
+                known = self.tables.setdefault(key, aside)
+                if status.batch and not known.status.batch:  # its steps wait since
+                    status = replace(known.status, batch=status.batch)
+                    self.tables[key] = replace(known, status=status)
 
     def fail(
         self,

@@ -91,6 +91,7 @@ def assemble(lake: Lake, made: Made) -> tuple[Manifest, dict[str, TableFiles]]:
         known = None if name in made.anew else before.tables.get(name)
         work = _Table(lake, name, known, made, shapes)
         there = place.copy()
+        known_shapes = shapes.known.get(found.folder, {})
         try:
             if name in asides.tables and name not in made.built:
                 state = work.stand(found, there)
@@ -98,11 +99,13 @@ def assemble(lake: Lake, made: Made) -> tuple[Manifest, dict[str, TableFiles]]:
                 state = (work.put if made.touches(name) else work.stay)(found, there)
         except Exception as error:  # noqa: BLE001 - `failure` raises what is not the table's own
             asides.fail_state(name, found, failure(error))
+            shapes.known[found.folder] = known_shapes
             work = _Table(lake, name, before.tables.get(name), replace(made, files={}), shapes)
             there = place.copy()
             state = work.stand(before.tables.get(name) or _nothing(found), there)
         tables[name] = asides.marked(name, state)
         places[found.folder] = there
+    tables = {name: shapes.newest(state) for name, state in tables.items()}
     return next_manifest(before, made, tables), places
 
 
@@ -274,17 +277,20 @@ class _Shapes:
     """The columns of what is kept of tables, by folder: the same for all sources of a table."""
 
     def __init__(self, before: Manifest) -> None:
-        self._known = {
-            (state.folder, part): shape
-            for state in before.tables.values()
-            for part, shape in state.shapes.items()
-        }
+        self.known: dict[str, Mapping[str, pa.Schema]] = {}
+        for state in before.tables.values():
+            self.known[state.folder] = {**self.known.get(state.folder, {}), **state.shapes}
 
     def of(self, state: TableState, part: str) -> pa.Schema | None:
-        return self._known.get((state.folder, part))
+        return self.known.get(state.folder, {}).get(part)
+
+    def newest(self, state: TableState) -> TableState:
+        """A table with the columns that other sources brought to it."""
+        shapes = {part: self.known[state.folder][part] for part in state.shapes}
+        return state if shapes == state.shapes else replace(state, shapes=shapes)
 
     def put(self, state: TableState, part: str, shape: pa.Schema) -> TableState:
-        self._known[state.folder, part] = shape
+        self.known[state.folder] = {**self.known.get(state.folder, {}), part: shape}
         return replace(state, shapes={**state.shapes, part: shape})
 
 

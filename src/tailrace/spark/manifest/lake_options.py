@@ -92,8 +92,11 @@ class LakeOptions:
     def check(self, label: str, asked: LakeOptions, words: LakeKeywords) -> None:
         """Raise `PipelineError` if one of the ``words`` is not what this lake was created with."""
         known = _texts(self)
+        given = {name for name, each in words.items() if each is not None}
+        if isinstance(words.get("tables"), TableFilter):
+            given.add("exclude")  # a filter has its own
         for name, said in _texts(asked).items():
-            if words.get(name) is not None and said not in {None, known[name]}:
+            if name in given and said not in {None, known[name]}:
                 option = f"--{name.replace('_', '-')}"
                 was = f"with {_phrase(option, known[name])}" if known[name] else f"without {option}"
                 raise PipelineError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import math
 import time
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -75,6 +76,8 @@ if TYPE_CHECKING:
     Progress = Callable[[str, int, int], None]
 
 _TRIES: Final = 3
+_LOOK_SECONDS: Final = 600.0
+"""How often a run looks at all tables, for what others did to those that no batch is about."""
 _NEVER: Final = 1 << 127
 """More than any `_seq`."""
 
@@ -175,6 +178,8 @@ class Batches:
         self._followed: Mapping[str, Followed] = {}
         """The tables of each source that a batch reads although they are not selected."""
         self._checked = self._whole = False
+        self._looked = -math.inf
+        """When all tables were last looked at."""
         self._skipped: dict[str, SkippedStatements] = {}
         self.partly = False
         """Whether more of servers' logs is to come that was there when this run began."""
@@ -335,7 +340,11 @@ class Batches:
             files, quiet = self._read(taken, asides, again)
             touched = self._touched(taken, files, restarts, again)
             aside = (again.keys or frozenset()) - again.anew
-            unusable = store.refresh(self._in_tasks, aside, self._of_all_sources(touched))
+            now = time.monotonic()
+            all_tables = again.keys is None and now - self._looked > _LOOK_SECONDS
+            keys = None if all_tables else self._of_all_sources(touched)
+            unusable = store.refresh(self._in_tasks, aside, keys)
+            self._looked = now if all_tables else self._looked
             asides = replace(asides, before=store.manifest)
             for key, cause in unusable.items():
                 if key not in again.anew:
@@ -368,14 +377,14 @@ class Batches:
         again: Again,
     ) -> frozenset[str]:
         """The keys of the tables that the batch is about: those with changes, and those that
-        statements name. Of foreign keys that are carried out it is not known which these are.
+        statements name. Where foreign keys are carried out, it may be about any table of a source.
         """
         tables = self._store.manifest.tables
         if again.keys is not None:
             return again.keys
-        if self._applies:
-            return frozenset({key for key in tables if tables[key].source in taken} | files.keys())
         found = {*files, *restarts}
+        if self._applies:
+            found |= {key for key in tables if tables[key].source in taken}
         for source, each in taken.items():
             names = {name for change in table_changes(each.splits) for name in change.names}
             several = {name for name in names if name.endswith(".*")}
@@ -389,7 +398,7 @@ class Batches:
         """The keys of tables, and of shards those of the same tables of other sources."""
         if not self._options.shards:
             return keys
-        sources = self._store.manifest.sources
+        sources = {*self._store.manifest.sources, *self._followed}  # with those new to the lake
         names = {key.removeprefix(f"{one}/") for key in keys for one in sources}
         return {*keys, *(self._key(source, name) for source in sources for name in names)}
 
@@ -479,12 +488,13 @@ class Batches:
         if again.known is not None:
             (name,) = taken
             states[name] = self._knowing(name, again.known, asides)
+        landing = {
+            key: found
+            for key, each in files.items()
+            if key not in left_out and (found := self._landing(key, each, asides, again))
+        }
         return Made(
-            {
-                key: found
-                for key, each in files.items()
-                if key not in left_out and (found := self._landing(key, each, asides, again))
-            },
+            landing,
             {key: each for key, each in built.items() if key not in asides.tables or each.moved},
             states,
             self._options,
@@ -493,7 +503,7 @@ class Batches:
             asides=asides,
             anew=(again.anew | gone) - asides.tables.keys(),
             points=points,
-            touched=touched,
+            touched=touched | landing.keys() | built.keys() | histories.keys(),
         )
 
     def _carried_out(

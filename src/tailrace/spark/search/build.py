@@ -358,7 +358,7 @@ class _Indexing:
         schema = self._log.options["schema"]
         backlog = Backlog(() if schema is None else load(schema), log.saved(None))
         first = log.begin(backlog)
-        until = None if follow else backlog.whole(log.upto_now(first))
+        until = None if follow else log.present_end(backlog, first)
         at = backlog.offset(log.look(first), first, None)
         while stop is None or not stop.is_set():
             series, end = log.next_end(backlog, at, Limits(_BATCH_BYTES))
@@ -370,7 +370,7 @@ class _Indexing:
                 at = backlog.offset(series, end, None)
                 log.committed(min(each.position for each in made))  # what is in-doubt is read again
                 backlog.forget(end)
-            elif follow:
+            elif until is None or Position(series.files[-1].name, series.files[-1].size) < until:
                 time.sleep(_LOOK_SECONDS)
             else:
                 return
