@@ -285,3 +285,22 @@ def test_a_vector_that_others_added_is_not_ours(tmp_path):
         assert store.manifest.version == 3
         assert store.manifest.tables[NAME].current.rows == 9
     assert seen(lake, "delta") == theirs
+
+
+def test_tidying_is_paused_while_another_process_writes_vectors(tmp_path, monkeypatch):
+    """For two hours, after the checkpoint was made."""
+    lake = begun(tmp_path, "delta")
+    monkeypatch.setattr(vectors, "INLINE_BYTES", 0)
+    with open_store(lake, "delta") as store:
+        store.commit(patch(store, new(3)))
+        begin, create = time.time, DeltaTable.create_checkpoint
+
+        def pause(table):
+            create(table)
+            store.commit(patch(store, new(4)))
+            monkeypatch.setattr(time, "time", lambda: begin() + 7200)
+
+        monkeypatch.setattr(DeltaTable, "create_checkpoint", pause)
+        DeltaTables(lake).tidy(NAME)
+    assert len(list((lake / NAME).glob(vectors.ANY_FILE))) == 2
+    assert seen(lake, "delta") == expected(range(10), [3, 4])
