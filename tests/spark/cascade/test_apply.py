@@ -166,7 +166,7 @@ def test_verify_finds_no_difference(spark, mariadb, tmp_path):
     assert [each.name for each in verify(url, lake, spark=spark).tables if each.differing] == []
     with pytest.raises(PipelineError, match="with --cascades apply, and --cascades name is given"):
         mirror(url, lake, spark=spark, cascades="name")
-    with pytest.raises(UsageError, match="keep current too"):
+    with pytest.raises(UsageError, match="add current to keep"):
         mirror(url, tmp_path / "other", spark=spark, cascades="apply", keep="changelog")
 
 

@@ -234,7 +234,10 @@ def test_a_table_that_cannot_be_overruled_is_set_aside(tmp_path, monkeypatch):
     rewrite(lake, number, whole, tables)
     with open_store(lake, "delta") as store:
         (failed,) = store.take_rest([NAME]).values()
-        assert f"what batch 2 is to do to {NAME} is not in the lake's journal" in failed.reason
+        assert (
+            f"the pending changes of batch 2 to {NAME} are not in the lake's journal"
+            in failed.reason
+        )
     tables[NAME]["rest"] = rest
     rewrite(lake, number, whole, tables)
     with open_store(lake, "delta") as store:

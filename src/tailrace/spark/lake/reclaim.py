@@ -102,7 +102,7 @@ class Part:
         now = tables.content(self.table)
         if now is None:
             if expected:
-                raise PipelineError(f"table {self.table} is gone from {tables.top}: bring it back")
+                raise PipelineError(f"table {self.table} is gone from {tables.top}: restore it")
             return False
         there: Collection[str] = now.files
         if self.part == "history":
@@ -404,7 +404,7 @@ def _jobs(
     if missing := set(columns.names) - now.columns.keys():
         raise PipelineError(
             f"table {part.table} in {tables.top} has lost its column {min(missing)} to another"
-            " writer: bring it back, or create a new lake"
+            " writer: restore it, or create a new lake"
         )
     called = {name: now.columns[name] for name in columns.names}
     top = tables.folder(part.table)
