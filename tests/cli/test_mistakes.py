@@ -185,7 +185,7 @@ FILES = {
     "mirror logs --into lake --cores 0": "--cores 0: give a number of cores from 1 on",
     "mirror logs --into full": "{here}/full is not empty and no lake: give a new or empty folder for --into",
     "mirror logs --into lake --update-mode copy": "--update-mode copy: give merge-on-read or copy-on-write",
-    "mirror logs --into lake --update-mode merge-on-read": "merge-on-read is for delta and iceberg: a folder of Parquet files cannot say that a row does not count",
+    "mirror logs --into lake --update-mode merge-on-read": "merge-on-read is for delta and iceberg: Parquet files cannot mark rows as deleted",
     "mirror nothing --into lake": f"nothing: {NO_LOG}",
     "verify logs --into lake": "logs is not a server: give its URL, such as mysql://user@host/",
     "verify mysql://root@db1/ lake": "verify needs --into LAKE: see `tailrace help verify`",

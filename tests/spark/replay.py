@@ -34,6 +34,11 @@ def run(job, arguments):
     return [job(argument) for argument in arguments]
 
 
+def run_twice(job, arguments):
+    """Jobs whose tasks Spark repeats."""
+    return [[job(argument) for _ in range(2)][1] for argument in arguments]
+
+
 def change_files(splits, folder, statements="error"):
     """What jobs write of splits, in a new folder: the files of each table, in the log's order."""
     files = {}

@@ -16,7 +16,7 @@ from tailrace.position import sequence
 from tailrace.spark.state.current.build import SourceChanges, build
 from tests.spark.batches import batch, changelog
 from tests.spark.history.making import EPOCH, Histories
-from tests.spark.replay import run
+from tests.spark.replay import run, run_twice
 
 COLUMNS = pa.schema([("a", pa.int32()), ("b", pa.string()), ("n", pa.int64()), ("t", pa.string())])
 KEY = ("b", "a")
@@ -83,7 +83,7 @@ def check(events, runs, per_file, bucket_bytes):
         for number, part in enumerate(batched(list(enumerate(events, 1)), -(-len(events) // runs))):
             place = folder / str(number)
             files = {NAME: files_of(place, part, per_file)}
-            built = build([SourceChanges([], files, committed)], run, place)
+            built = build([SourceChanges([], files, committed)], run_twice, place)
             committed = {NAME: (built[NAME].current, built[NAME].paths)}
             made.take(lambda _, known, files=files: SourceChanges([], files, {}, known))
         wanted = one_by_one(events)

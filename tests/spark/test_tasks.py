@@ -7,8 +7,9 @@ import zipimport
 
 import pytest
 from pyspark import TaskContext
+from pyspark.errors import PySparkException
 
-from tailrace.errors import ChecksumMismatch, PipelineError
+from tailrace.errors import ChecksumMismatch, ConnectionLost, PipelineError
 from tailrace.spark.runtime.tasks import run
 from tailrace.spark.runtime.workers import Workers
 
@@ -101,6 +102,49 @@ def test_the_first_jobs_error_once_all_have_ended(spark, tmp_path, runner):
         sorted(each.stem for each in tmp_path.glob(f"*.{name}")) for name in ("begun", "finished")
     )
     assert (begun, finished) == (["0", "1", "2", "3"], ["0", "2"])
+
+
+def lose(argument):
+    path, losses = argument
+    with path.open("a") as file:
+        file.write("x")
+    if path.stat().st_size <= losses:
+        raise ConnectionLost("it is away", code=1053)
+    return losses
+
+
+@pytest.mark.parametrize(("losses", "tries"), [((0, 2, 1), (1, 3, 2)), ((0, 5, 1), (1, 3, 2))])
+def test_jobs_that_lose_their_connection_run_again(spark, tmp_path, losses, tries):
+    arguments = [(tmp_path / str(number), each) for number, each in enumerate(losses)]
+    told = []
+    if max(losses) < 3:
+        assert run(spark, lose, arguments, told.append) == list(losses)
+        assert told == sorted(told)
+        assert told[-1] == 3
+    else:
+        with pytest.raises(ConnectionLost, match="it is away") as caught:
+            run(spark, lose, arguments)
+        assert caught.value.code == 1053
+    assert tuple(path.stat().st_size for path, _ in arguments) == tries
+
+
+def lose_or_crash(argument):
+    return lose(argument) if argument[1] else fail((argument[0], 1))
+
+
+def test_nothing_runs_again_after_another_error(spark, tmp_path):
+    with pytest.raises(ConnectionLost):
+        run(spark, lose_or_crash, [(tmp_path / "a", 5), (tmp_path / "b", 0)])
+    assert (tmp_path / "a").stat().st_size == 1
+
+
+def test_a_session_that_does_not_let_settings_be_changed(spark, monkeypatch):
+    def locked(*_arguments):
+        raise PySparkException("you must not")
+
+    monkeypatch.setattr(type(spark.conf), "set", locked)
+    results = run(spark, double, [5, 1, 3])
+    assert [(value, partition) for value, _, partition in results] == [(10, 0), (2, 1), (6, 2)]
 
 
 def test_other_errors_are_told_on_a_line(spark):

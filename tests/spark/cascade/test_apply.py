@@ -10,10 +10,12 @@ import pytest
 from tailrace.cli.mirror.command import mirror as command
 from tailrace.errors import PipelineError, UsageError
 from tailrace.spark import mirror, verify
+from tailrace.spark.runtime.workers import Workers
 from tailrace.storage import find
 from tests.spark.cascade.workload import Workload
 from tests.spark.following import read
 from tests.spark.history.landing import FORMATS, failing, land
+from tests.spark.replay import run_twice
 from tools.campaign.mirrored_lake import LakeReader
 
 DATABASE = "carried"
@@ -145,6 +147,13 @@ def test_the_lake_is_what_select_gives(mariadb, tmp_path, kind):
     assert story.said == []
 
 
+def test_tasks_that_spark_repeats(story, monkeypatch):
+    monkeypatch.setattr(Workers, "run", lambda _self, job, some, *_: run_twice(job, some))
+    story.run(*TABLES, *ROWS, *WORK)
+    story.land()
+    story.check()
+
+
 def test_verify_finds_no_difference(spark, mariadb, tmp_path):
     """Of a running server, by Spark's own jobs; the option is the lake's from then on."""
     story = Story(mariadb, tmp_path / "unused")
@@ -157,7 +166,7 @@ def test_verify_finds_no_difference(spark, mariadb, tmp_path):
     assert [each.name for each in verify(url, lake, spark=spark).tables if each.differing] == []
     with pytest.raises(PipelineError, match="with --cascades apply, and --cascades name is given"):
         mirror(url, lake, spark=spark, cascades="name")
-    with pytest.raises(UsageError, match="keep current too"):
+    with pytest.raises(UsageError, match="add current to keep"):
         mirror(url, tmp_path / "other", spark=spark, cascades="apply", keep="changelog")
 
 

@@ -20,7 +20,7 @@ from tailrace.spark.state.failure import Failure
 from tests.spark.history.landing import READERS
 from tests.spark.lake.making import COLUMNS, batch, begun, changes, made, reopened, row, state
 from tests.spark.lake.test_tables import as_rows, expected
-from tests.spark.replay import run
+from tests.spark.replay import run, run_twice
 
 
 def delta_delete(lake, table, key, column="id"):
@@ -97,6 +97,14 @@ def test_files_that_others_compacted_are_buckets_again(tmp_path, name):
         store.commit(batch(store, 1))
     assert as_rows(READERS[name](lake, "shop.orders")) == expected(range(20))
     assert READERS[name](lake, "shop.orders_changelog").num_rows == 20
+
+
+def test_tasks_that_spark_repeats(tmp_path, name):
+    lake = begun(tmp_path, name)
+    COMPACT[name](lake, "shop.orders")
+    with open_store(lake, name) as store:
+        assert store.refresh(run_twice) == {}
+        assert by_bucket(store) == list(range(10))
 
 
 def replacing(store):

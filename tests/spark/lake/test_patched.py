@@ -234,7 +234,10 @@ def test_a_table_that_cannot_be_overruled_is_set_aside(tmp_path, monkeypatch):
     rewrite(lake, number, whole, tables)
     with open_store(lake, "delta") as store:
         (failed,) = store.take_rest([NAME]).values()
-        assert f"what batch 2 is to do to {NAME} is not in the lake's journal" in failed.reason
+        assert (
+            f"the pending changes of batch 2 to {NAME} are not in the lake's journal"
+            in failed.reason
+        )
     tables[NAME]["rest"] = rest
     rewrite(lake, number, whole, tables)
     with open_store(lake, "delta") as store:
@@ -285,3 +288,22 @@ def test_a_vector_that_others_added_is_not_ours(tmp_path):
         assert store.manifest.version == 3
         assert store.manifest.tables[NAME].current.rows == 9
     assert seen(lake, "delta") == theirs
+
+
+def test_tidying_is_paused_while_another_process_writes_vectors(tmp_path, monkeypatch):
+    """For two hours, after the checkpoint was made."""
+    lake = begun(tmp_path, "delta")
+    monkeypatch.setattr(vectors, "INLINE_BYTES", 0)
+    with open_store(lake, "delta") as store:
+        store.commit(patch(store, new(3)))
+        begin, create = time.time, DeltaTable.create_checkpoint
+
+        def pause(table):
+            create(table)
+            store.commit(patch(store, new(4)))
+            monkeypatch.setattr(time, "time", lambda: begin() + 7200)
+
+        monkeypatch.setattr(DeltaTable, "create_checkpoint", pause)
+        DeltaTables(lake).tidy(NAME)
+    assert len(list((lake / NAME).glob(vectors.ANY_FILE))) == 2
+    assert seen(lake, "delta") == expected(range(10), [3, 4])

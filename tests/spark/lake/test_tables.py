@@ -2,16 +2,22 @@
 
 import datetime as dt
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
+from pyiceberg.catalog.sql import SqlCatalog
 
 from tailrace.errors import PipelineError
 from tailrace.spark.lake.asides import Asides
+from tailrace.spark.lake.iceberg.catalog import own_catalog
+from tailrace.spark.lake.iceberg.tables import IcebergTables
 from tailrace.spark.lake.open import open_store
+from tailrace.spark.lake.steps import Step
+from tailrace.spark.lake.table_batch import completed
 from tailrace.spark.manifest.manifest import Current
 from tailrace.spark.parquet.footer import row_groups
 from tailrace.spark.state.current.build import Built
@@ -210,3 +216,21 @@ def test_what_does_not_fit_together_is_not_committed(lake, name):
         assert both(lake, name) == before
         store.commit(batch(store, 1))
     assert [each.num_rows for each in both(lake, name)] == [20, 20]
+
+
+def test_a_table_of_iceberg_that_two_processes_create(tmp_path, monkeypatch):
+    """Two that do the same prepared batch: the second finds the table with it."""
+    lake = begun(tmp_path, "iceberg")
+    with open_store(lake, "iceberg") as store:
+        (step,) = completed([Step("shop.orders")], store.manifest)
+    step = replace(step, table="shop.fresh")
+    first, second = (IcebergTables(own_catalog(lake), lake) for _ in range(2))
+    create, marks = SqlCatalog.create_table, []
+
+    def late(*arguments, **options):
+        monkeypatch.undo()
+        marks.append(second.commit(step, 2))
+        return create(*arguments, **options)
+
+    monkeypatch.setattr(SqlCatalog, "create_table", late)
+    assert first.commit(step, 2) == marks[0]

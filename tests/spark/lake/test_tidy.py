@@ -1,6 +1,8 @@
 """What commits leave behind goes away, and what is in use stays."""
 
+import shutil
 import time
+from dataclasses import replace
 from urllib.parse import urlsplit
 
 import pytest
@@ -9,8 +11,11 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from tailrace.spark.lake.iceberg import commit as iceberg_commit
 from tailrace.spark.lake.iceberg.catalog import own_catalog
 from tailrace.spark.lake.iceberg.paths import location
+from tailrace.spark.lake.iceberg.tables import IcebergTables
 from tailrace.spark.lake.iceberg.tidy import AGE, NAME, SNAPSHOTS, Left, Leftovers, outdated
 from tailrace.spark.lake.open import open_store
+from tailrace.spark.lake.steps import Step
+from tailrace.spark.lake.table_batch import completed
 from tests.spark.history.landing import READERS
 from tests.spark.lake.making import batch, begun
 from tests.spark.lake.test_killed import kills
@@ -121,6 +126,27 @@ def test_a_tagged_snapshot_of_iceberg_keeps_all(lake, clock):
         store.commit(batch(store, 3))
     table = own_catalog(lake).load_table("shop.orders")
     assert table.scan(snapshot_id=first).to_arrow().num_rows == 10
+
+
+def test_files_that_a_batch_brings_back_stay(tmp_path, clock):
+    """A user's compaction, which a batch has overruled, expires: its files are in use again."""
+    lake = begun(tmp_path, "iceberg")
+    with open_store(lake, "iceberg") as store:
+        (step,) = completed([Step(TABLES[0])], store.manifest)
+    tables = IcebergTables(own_catalog(lake), lake)
+    base, files = tables.mark(TABLES[0]), tables.content(TABLES[0]).files
+    user = own_catalog(lake).load_table(TABLES[0])
+    with user.transaction() as transaction:
+        transaction.set_properties({SNAPSHOTS: "1"})
+    user.overwrite(user.scan().to_arrow())
+    tables.commit(replace(step, goes="", stays=tuple(files), base=base), 2, overrule=True)
+    for number in range(3, 7):
+        clock(3700)
+        name = f"new-{number}.parquet"
+        shutil.copy(tables.folder(TABLES[0]) / min(files), tables.folder(TABLES[0]) / name)
+        tables.commit(replace(step, adds=(name,)), number)
+    assert tables.content(TABLES[0]).files > files
+    assert used(lake, TABLES[0]) <= there(lake, TABLES[0])
 
 
 def test_leftovers_outlive_a_process(tmp_path):

@@ -60,7 +60,7 @@ class Guarded:
         """Make a step seen."""
         with self._table(step.table):
             if step.only_marks and self._tables.mark(step.table) is None:
-                raise PipelineError(f"{self._called(step.table)} is gone: bring it back")
+                raise PipelineError(f"{self._called(step.table)} is gone: restore it")
             try:
                 return self._tables.commit(step, batch, overrule=overrule)
             except (TailraceError, *DAMAGE):

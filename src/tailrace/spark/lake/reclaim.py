@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
@@ -101,7 +102,7 @@ class Part:
         now = tables.content(self.table)
         if now is None:
             if expected:
-                raise PipelineError(f"table {self.table} is gone from {tables.top}: bring it back")
+                raise PipelineError(f"table {self.table} is gone from {tables.top}: restore it")
             return False
         there: Collection[str] = now.files
         if self.part == "history":
@@ -297,8 +298,9 @@ _Taken = tuple[dict[tuple[int, int], list[str]], dict[int, tuple[DataFile, Path]
 
 
 def take(job: TakeJob) -> _Taken:
-    """Do a `TakeJob`."""
-    job.folder.mkdir(parents=True)
+    """Do a `TakeJob`; a task that Spark repeats writes into another folder below the job's."""
+    folder = job.folder / uuid4().hex
+    folder.mkdir(parents=True)
     spills: dict[tuple[int, int], list[str]] = {}
     closed: dict[int, tuple[ParquetFile, int, int]] = {}
     gone = NO_ROWS if job.deleted is None else job.deleted.read()
@@ -316,7 +318,7 @@ def take(job: TakeJob) -> _Taken:
                 rows = rows.filter(is_open)
                 if ended.num_rows:
                     file, count, memory = closed.get(number, (None, 0, 0))
-                    file = file or ParquetFile(job.folder / f"closed-{number}.parquet")
+                    file = file or ParquetFile(folder / f"closed-{number}.parquet")
                     file.write(ended)
                     closed[number] = file, count + ended.num_rows, memory + ended.nbytes
             if not rows.num_rows:
@@ -325,7 +327,7 @@ def take(job: TakeJob) -> _Taken:
             places = _places(rows, target.key, target.count)
             for place in np.unique(places).tolist():
                 found = spills.setdefault((number, place), [])
-                found.append(str(job.folder / f"{number}-{place}-{len(found)}.arrow"))
+                found.append(str(folder / f"{number}-{place}-{len(found)}.arrow"))
                 write_spill(Path(found[-1]), rows.filter(pa.array(places == place)))
     return spills, {
         number: (DataFile("", count, file.close(), memory), file.path)
@@ -402,7 +404,7 @@ def _jobs(
     if missing := set(columns.names) - now.columns.keys():
         raise PipelineError(
             f"table {part.table} in {tables.top} has lost its column {min(missing)} to another"
-            " writer: bring it back, or create a new lake"
+            " writer: restore it, or create a new lake"
         )
     called = {name: now.columns[name] for name in columns.names}
     top = tables.folder(part.table)

@@ -32,7 +32,7 @@ class TableFiles:
         for files in (self.changelog, self.current, self.history):
             for path in files.values():
                 if not path.is_file():
-                    raise PipelineError(f"its file {path} is gone: bring it back")
+                    raise PipelineError(f"its file {path} is gone: restore it")
 
     def drop_missing(self) -> None:
         """Leave out the files that are not there."""

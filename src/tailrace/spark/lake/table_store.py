@@ -379,9 +379,9 @@ class TableStore(LakeFolder):
     @staticmethod
     def _rest(key: str, state: TableState, batch: int) -> list[Step]:
         """The steps that a table has not taken yet. Raises `PipelineError`."""
-        what = f"what batch {batch} is to do to {key}"
+        what = f"the pending changes of batch {batch} to {key}"
         if not state.rest:  # earlier builds had it in a file
-            raise PipelineError(f"{what} is not in the lake's journal: recreate the lake")
+            raise PipelineError(f"{what} are not in the lake's journal: recreate the lake")
         with reading(what):
             return steps_of(list(state.rest))
 

@@ -53,5 +53,5 @@ def damaged(what: object, error: Exception) -> PipelineError:
     kind = "" if isinstance(error, ValueError | OSError) else f"{type(error).__name__}: "
     return PipelineError(
         f"{what} cannot be read: {kind}{printable(first_line(error))}; somebody may have altered "
-        "it: bring it back, or create a new lake"
+        "it: restore it, or create a new lake"
     )

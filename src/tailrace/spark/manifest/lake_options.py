@@ -62,13 +62,10 @@ class LakeOptions:
             raise UsageError("a key is for current and history: a changelog needs none")
         if self.update_mode == "merge-on-read" and self.format == "parquet":
             raise UsageError(
-                "merge-on-read is for delta and iceberg: a folder of Parquet files cannot say that "
-                "a row does not count"
+                "merge-on-read is for delta and iceberg: Parquet files cannot mark rows as deleted"
             )
         if self.cascades == "apply" and "current" not in self.keep:
-            raise UsageError(
-                "what foreign keys do is carried out upon the rows that there are: keep current too"
-            )
+            raise UsageError("cascades apply needs the current state: add current to keep")
 
     @classmethod
     def of(cls, words: LakeKeywords) -> Self:

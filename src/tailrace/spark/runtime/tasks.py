@@ -3,7 +3,8 @@
 A row has a job's number and its pickled argument, compressed: splits of a log have much in common.
 It is a partition by itself, so a task receives its own job alone, however many there are.
 `mapInArrow` runs the job, and its result comes back as a row. A `TailraceError` of a job comes back
-in the same way: Spark would run the job again, and then return the error's text alone.
+in the same way: Spark would run the job again, and then return the error's text alone. Only a lost
+connection is worth that, so `run` does it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import pyarrow as pa
 
-from tailrace.errors import PipelineError, TailraceError
+from tailrace.errors import ConnectionLost, PipelineError, TailraceError
 from tailrace.spark.runtime.memory import Tidy
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ _JOB: Final = pa.schema([("task", pa.int32()), ("argument", pa.binary())])
 _OUTCOME: Final = pa.schema([("task", pa.int32()), ("failed", pa.bool_()), ("value", pa.binary())])
 _COLUMNS: Final = "task int, failed boolean, value binary"
 _PERIOD: Final = 0.2
+_TRIES: Final = 3
 _GROUP: Final = "spark.jobGroup.id"
 _PLANNED: Final = "spark.sql.execution.arrow.localRelationThreshold"
 """Spark puts an Arrow table of up to so many bytes into the plan, and divides it by its cores. Of a
@@ -59,18 +61,42 @@ def run(
     """Run ``job(argument)`` for each argument as a Spark task; the results in their order.
 
     ``job`` is a function of a module, arguments and results pickle. ``progress`` is called with the
-    number of finished jobs: at the end, and from another thread while they run, but not under Spark
-    Connect or in a job group of the caller's.
+    number of finished jobs, and not which these are: at the end, and from another thread while they
+    run, but not under Spark Connect or in a job group of the caller's. Jobs that lost a connection
+    run again, up to three times in all, unless a job failed with another error.
 
     Raises the `TailraceError` of the first job that failed, or `PipelineError` if Spark fails.
     """
+    if not arguments:
+        return []
+    found = _outcomes(spark, job, arguments, progress)
+    for _ in range(_TRIES - 1):
+        failed = [number for number, (is_error, _) in enumerate(found) if is_error]
+        if not failed or not all(isinstance(found[each][1], ConnectionLost) for each in failed):
+            break
+        again = _outcomes(spark, job, [arguments[each] for each in failed], None)
+        for number, outcome in zip(failed, again, strict=True):
+            found[number] = outcome
+    for is_error, value in found:
+        if is_error:
+            raise value
+    if progress is not None:
+        progress(len(found))
+    return [value for _, value in found]
+
+
+def _outcomes(
+    spark: SparkSession,
+    job: Callable[[Argument], Result],
+    arguments: Sequence[Argument],
+    progress: Callable[[int], None] | None,
+) -> list[tuple[bool, Any]]:
+    """For each argument, whether its job failed; and its result or error."""
     from py4j.protocol import (  # type: ignore[import-untyped] # noqa: PLC0415 - with Spark only
         Py4JError,
     )
     from pyspark.errors import PySparkException  # noqa: PLC0415 - as above
 
-    if not arguments:
-        return []
     work = partial(_work, job)
     try:
         outcomes = _partitions(spark, arguments).mapInArrow(work, _COLUMNS)
@@ -79,12 +105,8 @@ def run(
     except (PySparkException, Py4JError) as error:
         raise _failure(error) from error
     rows.sort(key=lambda row: row["task"])
-    for row in rows:
-        if row["failed"]:
-            raise pickle.loads(row["value"])  # noqa: S301 - made by our own tasks
-    if progress is not None:
-        progress(len(rows))
-    return [pickle.loads(row["value"]) for row in rows]  # noqa: S301 - as above
+    values = (pickle.loads(row["value"]) for row in rows)  # noqa: S301 - made by our own tasks
+    return [(row["failed"], value) for row, value in zip(rows, values, strict=True)]
 
 
 def _partitions(spark: SparkSession, arguments: Sequence[object]) -> DataFrame:
@@ -94,14 +116,27 @@ def _partitions(spark: SparkSession, arguments: Sequence[object]) -> DataFrame:
         for number, each in enumerate(arguments)
     ]
     table = pa.Table.from_batches(rows)
-    if not hasattr(spark, "sparkContext"):  # Spark Connect
-        return spark.createDataFrame(table).repartitionById(len(rows), "task")
-    with _creating:
-        before = str(spark.conf.get(_PLANNED))
-        spark.conf.set(_PLANNED, "0")
-        try:
-            return spark.createDataFrame(table)
-        finally:
+    with _creating, _by_chunk(spark) as by_chunk:
+        found = spark.createDataFrame(table)
+    return found if by_chunk else found.repartitionById(len(rows), "task")
+
+
+@contextmanager
+def _by_chunk(spark: SparkSession) -> Iterator[bool]:
+    """Have Spark make a partition of each chunk of an Arrow table; False where it does not.
+
+    Under Spark Connect the setting has no effect, and a session may not allow to change it.
+    """
+    before = None
+    if hasattr(spark, "sparkContext"):
+        with suppress(Exception):  # if Spark has ended, what follows raises it
+            now = str(spark.conf.get(_PLANNED))
+            spark.conf.set(_PLANNED, "0")
+            before = now
+    try:
+        yield before is not None
+    finally:
+        if before is not None:
             spark.conf.set(_PLANNED, before)
 
 

@@ -7,7 +7,6 @@ written, which a commit that changes a vector has to repeat.
 from __future__ import annotations
 
 import io
-import time
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
 Action = dict[str, Any]
 
-_OLD_SECONDS: Final = 3600.0
 _CHECKPOINTS: Final = f"{'[0-9]' * 20}.checkpoint.parquet"
 
 
@@ -139,8 +137,9 @@ class DeltaFiles:
                 del self._adds[path]
 
 
-def remove_vectors(folder: Path, version: int) -> None:
-    """Remove files of deletion vectors that the checkpoint of a version does not know any more.
+def remove_vectors(folder: Path, version: int, before: float) -> None:
+    """Remove files of deletion vectors, last written ``before`` a time, that the checkpoint of a
+    version does not know any more.
 
     It has the files of the table, and those that were taken out of it not long ago. Raises
     `PipelineError`.
@@ -153,7 +152,6 @@ def remove_vectors(folder: Path, version: int) -> None:
             column = actions.column(name).filter(actions.column(name).is_valid())
             found = pc.struct_field(column, "deletionVector").drop_null().to_pylist()
             used |= {vectors.place(each, folder) for each in found if each["storageType"] != "i"}
-        before = time.time() - _OLD_SECONDS
         for each in folder.glob(vectors.ANY_FILE):
             if each not in used and each.stat().st_mtime < before:
                 each.unlink(missing_ok=True)

@@ -54,6 +54,7 @@ _WITH_VECTORS: Final = {"delta.enableDeletionVectors": "true"}
 _CHECKPOINT: Final = 20
 _ENCODED: Final = re.compile("%[0-9A-Fa-f]{2}")
 _VACUUM_SECONDS: Final = 600.0
+_VECTOR_SECONDS: Final = 3600.0
 
 _Stamp = tuple[tuple[int, int, int], tuple[int, int, int] | None]
 
@@ -293,6 +294,8 @@ class DeltaTables:
 
     def tidy(self, table: str) -> None:
         """A checkpoint; files that were replaced long enough ago, and old log entries, go."""
+        # This process may be paused from here on, while another one writes vectors.
+        before = time.time() - _VECTOR_SECONDS
         found = self._now(table)
         if found is None:
             return
@@ -302,7 +305,7 @@ class DeltaTables:
             self._tidied[table] = now
             found.cleanup_metadata()
             found.vacuum(dry_run=False)
-            remove_vectors(self.folder(table), found.version())
+            remove_vectors(self.folder(table), found.version(), before)
 
     def _forget(self, table: str) -> None:
         """The next look reads the table's log from its begin."""

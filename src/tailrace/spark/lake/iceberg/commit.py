@@ -162,7 +162,7 @@ def _apply(table: Table, memory: Memory, snapshots: Snapshots, updates: list[Tab
     )
     memory.leftovers.keep(snapshots.added)
     if old := outdated(metadata, now, len(snapshots.made)):
-        memory.leftovers.note(left_by(table.io, memory.manifests, old))
+        memory.leftovers.note(left_by(table, memory.manifests, old, snapshots.added))
         updates.append(
             RemoveSnapshotsUpdate.model_validate(
                 {"snapshot-ids": [each.snapshot_id for each in old[:-1]]}

@@ -33,7 +33,7 @@ from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
 from tailrace.spark.lake.iceberg.avro import CODEC, DataWriter, DeletesWriter, ListWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from pyiceberg.io import FileIO
     from pyiceberg.manifest import DataFile, ManifestFile
@@ -87,6 +87,11 @@ class Manifests:
             known = manifest.fetch_manifest_entry(self._io, discard_deleted=True)
             self._entries[manifest.manifest_path] = known
         return known
+
+    def paths(self, snapshot: Snapshot | None) -> Iterator[str]:
+        """The files that are part of the table at a snapshot."""
+        for manifest in self.of(snapshot):
+            yield from (each.data_file.file_path for each in self.entries(manifest))
 
     def keep(self, snapshots: Iterable[Snapshot], current: Snapshot | None) -> None:
         """Forget other snapshots, and what only manifests of others than the current one list."""

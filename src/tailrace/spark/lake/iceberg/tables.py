@@ -11,6 +11,7 @@ from pyiceberg.exceptions import (
     CommitFailedException,
     NamespaceAlreadyExistsError,
     NoSuchTableError,
+    TableAlreadyExistsError,
 )
 
 from tailrace.errors import LakeChanged, PipelineError
@@ -116,18 +117,18 @@ class IcebergTables:
         """A snapshot of the table with the step's files, its columns and its batch."""
         error: Exception | None = None
         for attempt in range(_TRIES):
-            table = self._load(step.table) or self._create(step)
-            if int(table.properties.get(BATCH, "0")) >= batch:
-                return _taken(table)
-            now = marked(table.metadata.current_snapshot())
-            if step.base not in {None, now} and not overrule:
-                raise LakeChanged(
-                    f"others have written to {step.table}: its snapshot was {step.base}, and is "
-                    f"{now}"
-                )
             try:
+                table = self._load(step.table) or self._create(step)
+                if int(table.properties.get(BATCH, "0")) >= batch:
+                    return _taken(table)
+                now = marked(table.metadata.current_snapshot())
+                if step.base not in {None, now} and not overrule:
+                    raise LakeChanged(
+                        f"others have written to {step.table}: its snapshot was {step.base}, and "
+                        f"is {now}"
+                    )
                 return commit(table, self._remembered(step.table, table), step, batch)
-            except CommitFailedException as failure:
+            except (CommitFailedException, TableAlreadyExistsError) as failure:
                 error = failure  # another writer was first: try again after its commit
                 time.sleep(_PAUSE * attempt)
         raise PipelineError(

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyiceberg.io import FileIO
+    from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
 
@@ -94,20 +95,29 @@ def _line(metadata: TableMetadata) -> list[Snapshot]:
     return found[::-1]
 
 
-def left_by(io: FileIO, manifests: Manifests, snapshots: Sequence[Snapshot]) -> list[Left]:
-    """What removed snapshots leave over: all but the last of some that follow each other."""
+def left_by(
+    table: Table, manifests: Manifests, snapshots: Sequence[Snapshot], added: Collection[str]
+) -> list[Left]:
+    """What removed snapshots leave over: all but the last of some that follow each other.
+
+    A file that a user's commit took out is in use again if a batch overruled that commit: files of
+    the current snapshot, and those that are ``added`` now, stay.
+    """
     found = []
+    used: set[str] = set()
     for old, new in pairwise(snapshots):
         here = {each.manifest_path: each for each in manifests.all(new)}
         gone = [each.manifest_path for each in manifests.all(old) if each.manifest_path not in here]
         for manifest in here.values():
             if manifest.added_snapshot_id != new.snapshot_id or not manifest.deleted_files_count:
                 continue
+            used = used or {*added, *manifests.paths(table.metadata.current_snapshot())}
             gone += [
                 entry.data_file.file_path
-                for entry in manifest.fetch_manifest_entry(io, discard_deleted=False)
+                for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=False)
                 if entry.status is ManifestEntryStatus.DELETED
                 and entry.snapshot_id == new.snapshot_id
+                and entry.data_file.file_path not in used
             ]
         files = (old.manifest_list, *gone)
         found.append(Left(new.timestamp_ms, new.sequence_number or 0, files))

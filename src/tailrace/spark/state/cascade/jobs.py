@@ -7,6 +7,7 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
@@ -185,9 +186,10 @@ def play(job: PlayJob) -> Played:
                 "what foreign keys do to them cannot be told"
             )
     files: dict[str, tuple[ChangeFile, ...]] = {}
+    folder = job.folder / uuid4().hex  # Spark may repeat the task
     for number, (name, each) in enumerate(tables.items()):
         if made := [one for one in run.derived if one.table == name]:
-            work = _Writing(each.rows, made, causes, job, job.folder / str(number))
+            work = _Writing(each.rows, made, causes, job, folder / str(number))
             files[name] = tuple(work.files())
     return Played(files)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
@@ -87,7 +88,8 @@ class Folded:
 def cut(job: CutJob) -> dict[int, list[str]] | str:
     """Write spill files for each bucket that has any changes; or say why it cannot be done."""
     try:
-        job.folder.mkdir(parents=True)
+        folder = job.folder / uuid4().hex  # Spark may repeat the task
+        folder.mkdir(parents=True)
         paths: dict[int, list[str]] = {}
         for number, (table, key) in enumerate(_spillable(job)):
             if not table.num_rows:  # a part of no rows, as of a table that was emptied
@@ -98,7 +100,7 @@ def cut(job: CutJob) -> dict[int, list[str]] | str:
             found, starts = np.unique(places[order], return_index=True)
             ends = [*starts[1:].tolist(), table.num_rows]
             for bucket, start, end in zip(found.tolist(), starts.tolist(), ends, strict=True):
-                path = job.folder / f"{bucket}.{number}.arrow"
+                path = folder / f"{bucket}.{number}.arrow"
                 write_spill(path, table.slice(start, end - start))
                 paths.setdefault(bucket, []).append(str(path))
     except RefusedError as error:
