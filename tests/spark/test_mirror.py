@@ -56,16 +56,21 @@ def test_the_shop(spark, shop):
 
 
 def test_running_again_changes_nothing(spark, shop):
+    """But the number of the process that had the lake."""
     lake, first, _ = shop
-    before = {path: path.stat().st_mtime_ns for path in lake.rglob("*") if path.is_file()}
+    before = modified(lake)
 
     def no_spark():
         raise AssertionError("Spark is not needed")
 
     report = mirror(SHOP, lake, spark=no_spark)
-    after = {path: path.stat().st_mtime_ns for path in lake.rglob("*") if path.is_file()}
-    assert before == after
+    assert modified(lake) == before
     assert (report.version, report.changes, report.positions) == (1, 0, first.positions)
+
+
+def modified(lake):
+    files = (path for path in lake.rglob("*") if path.is_file() and path.parent.name != "claims")
+    return {path: path.stat().st_mtime_ns for path in files}
 
 
 def test_types_as_spark_reads_them(spark, shop):
