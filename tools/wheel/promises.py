@@ -161,7 +161,7 @@ def _check_in_spark(installed: Installed, form: str, table: str) -> None:
         "import json, tailrace.spark\n"
         f"conf = tailrace.spark.settings({form!r}, 'lake')\n"
         "conf['spark.databricks.delta.snapshotPartitions'] = '2'\n"  # of 50: the table is small
-        "spark = tailrace.spark.runtime.session(2, conf=conf)\n"
+        "spark = tailrace.spark.session(2, conf=conf)\n"
         f"print(json.dumps([*map(list, spark.sql({query!r}).collect())]))"
     )
     expected = [[row[place] for place in places] for row in orders["rows"]]

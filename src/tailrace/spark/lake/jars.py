@@ -50,7 +50,7 @@ def settings(format: str, lake: str | Path | None = None) -> dict[str, str]:  # 
     those of the Iceberg lake in the folder ``lake`` ``lake.SCHEMA.TABLE``. Spark fetches the
     packages at its first start into our cache. Raises `PipelineError` where none is known to fit.
 
-        spark = tailrace.spark.runtime.session(conf=tailrace.spark.settings("iceberg", "lake"))
+        spark = tailrace.spark.session(conf=tailrace.spark.settings("iceberg", "lake"))
         spark.table("lake.shop.orders").show()
     """
     pyspark = ".".join(version("pyspark").split(".")[:2])
