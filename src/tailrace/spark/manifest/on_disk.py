@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final
@@ -108,11 +108,12 @@ class LocalObjects:
                 entries = os.scandir(self.folder / folder)
             except FileNotFoundError:
                 return found
-            with entries:
-                for entry in entries:
+            with entries as listed:
+                for entry in listed:
                     if entry.is_dir():
                         found.folders.append(entry.name)
-                    else:
+                        continue
+                    with suppress(FileNotFoundError):  # a writer's draft, which is gone by now
                         found.objects[entry.name] = entry.stat(follow_symlinks=False).st_size
         return found
 
