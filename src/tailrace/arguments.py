@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, wraps
 from inspect import Parameter, signature
 from typing import Any, Final, ParamSpec, TypeVar
@@ -97,6 +97,16 @@ def check_object(name: str, given: object, kind: type) -> None:
         raise UsageError(f"{name} is an object of {kind.__name__}, not {short_repr(given)}")
 
 
+def check_choice(name: str, given: object, known: Sequence[str]) -> None:
+    """Raise UsageError for a value that is none of the ``known`` ones."""
+    if given not in known:
+        raise UsageError(f"{name} is {_one_of(known)}, and not {short_repr(given)}")
+
+
+def _one_of(words: Sequence[str]) -> str:
+    return f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]
+
+
 @cache
 def _parsed(annotation: str) -> tuple[tuple[type, ...], str]:
     parts = annotation.split(" | ")
@@ -104,5 +114,4 @@ def _parsed(annotation: str) -> tuple[tuple[type, ...], str]:
     if not all(part in _TYPES for part in parts):
         return (), ""
     words = list(dict.fromkeys(_WORDS[part] for part in parts))
-    text = f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]
-    return tuple(each for part in parts for each in _TYPES[part]), text
+    return tuple(each for part in parts for each in _TYPES[part]), _one_of(words)

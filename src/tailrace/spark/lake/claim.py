@@ -33,7 +33,7 @@ _LARGEST: Final = 4096
 """Bytes of a token."""
 _OWNER: Final = re.compile(rf"{claims.OWNER}([0-9]{{10}})")
 _RELEASED: Final = re.compile(r"released-([0-9]{10})")
-"""What a process leaves that ended: so the next generation is higher."""
+"""What a process leaves when it ends: the next generation is higher."""
 _OPEN: Final[set[str]] = set()
 """The claims that this process holds, by their keys."""
 _log: Final = logging.getLogger("tailrace.spark")
@@ -62,7 +62,7 @@ class Claim:
 
     def _take(self, tried: list[str]) -> None:
         for _ in range(_TRIES):
-            before, released = self._owners(), self._released()
+            before, released = self._owners(), self._released()  # in the reverse order of `release`
             self.rival = None
             for generation, token in before.items():
                 self._check_ended(generation, token)
@@ -91,20 +91,16 @@ class Claim:
 
     def check(self) -> None:
         """Raise `PipelineError` if another process has taken over the lake. One request."""
-        if self.is_lost():
-            with self._storage_errors():
-                owners = self._owners()
-            latest = max(owners, default=0)
-            by = _called(latest, owners[latest]) if owners else "and has since ended"
-            raise LakeTakenOver(
-                f"another process has taken over the lake {self._lake} ({by}). This process, with"
-                f" generation {self.generation}, stops; its uncommitted work is discarded"
-            )
-
-    def is_lost(self) -> bool:
-        """Whether another process has taken over the lake. One request."""
         with self._storage_errors():
-            return not claims.owns(self._objects, FOLDER, self.generation, self._token)
+            if claims.owns(self._objects, FOLDER, self.generation, self._token):
+                return
+            owners = self._owners()
+        latest = max(owners, default=0)
+        by = _called(latest, owners[latest]) if owners else "and has since ended"
+        raise LakeTakenOver(
+            f"another process has taken over the lake {self._lake} ({by}). This process, with"
+            f" generation {self.generation}, stops; its uncommitted work is discarded"
+        )
 
     def release(self) -> None:
         """Let others claim the lake.

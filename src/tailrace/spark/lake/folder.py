@@ -94,35 +94,37 @@ class LakeFolder(Closing):
                 path.rmdir() if path.is_dir() else path.unlink()
 
     @property
+    def _number(self) -> str:
+        """The claim's generation, at the end of the names of what is this process's own."""
+        return f"{self._claim.generation:010}"
+
+    @property
     def staging(self) -> Path:
         """A folder for what this run writes; what is in it and not committed goes away."""
-        return self._inner / "staging" / f"{self._claim.generation:010}"
+        return self._inner / "staging" / self._number
 
     @property
     def _linking(self) -> Path:
         """A folder in which links are made that replace others. Whoever takes the lake over moves
         it away: then this process has none to replace one with.
         """
-        return self._inner / f"now.{self._claim.generation:010}"
+        return self._inner / f"now.{self._number}"
 
     def _take_sources(self) -> None:
         """Take over the folder of servers' logs: a copy, if the process that has it may still run.
 
         That process may write into its own, whose lock it holds.
         """
-        found = {SOURCES: 0}
-        for each in self._inner.glob(f"{SOURCES}.*"):
-            number = each.name.rpartition(".")[2]
-            found[each.name] = int(number) if number.isdigit() else -1
-        latest = within(self._inner, self._inner / max(found, key=found.__getitem__))
+        found = [self._inner / SOURCES, *self._inner.glob(f"{SOURCES}.*")]
+        latest = within(self._inner, max(found, key=_generation))
         self.sources = latest
         if self._claim.rival and latest.exists():
             copy = shutil.copytree(latest, self.staging / SOURCES, symlinks=True)
             self.check_owner()
-            self.sources = copy.replace(self._inner / f"{SOURCES}.{self._claim.generation:010}")
-        for name in found:
-            if name != self.sources.name:
-                shutil.rmtree(self._inner / name, ignore_errors=True)
+            self.sources = copy.replace(self._inner / f"{SOURCES}.{self._number}")
+        for folder in found:
+            if folder.name != self.sources.name:
+                shutil.rmtree(folder, ignore_errors=True)
         for left in self.sources.glob(f"*{AGAIN}"):
             shutil.rmtree(left, ignore_errors=True)
 
@@ -148,10 +150,9 @@ class LakeFolder(Closing):
         self._claim.rival = None
 
     def _before(self, pattern: str) -> list[Path]:
-        """What processes before this one have left, by the generation at the end of its name."""
-        found = {each: each.name.rpartition(".")[2] for each in self._inner.glob(pattern)}
-        own = self._claim.generation
-        return [each for each, number in found.items() if not number.isdigit() or int(number) < own]
+        """What processes before this one have left, and what is of no process."""
+        found = self._inner.glob(pattern)
+        return [each for each in found if _generation(each) < self._claim.generation]
 
     def check_owner(self) -> None:
         """Raise `PipelineError` if another process has taken over the lake."""
@@ -190,6 +191,12 @@ class LakeFolder(Closing):
         self._journal.read()
         self.manifest = self._journal.manifest
         self.check_owner()  # whoever takes over from here on knows the next batch's number, too
+
+
+def _generation(path: Path) -> int:
+    """The generation at the end of a name; 0 without one."""
+    number = path.name.rpartition(".")[2]
+    return int(number) if number.isdigit() else 0
 
 
 def read_committed(path: Path) -> Manifest:

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from tailrace.spark.manifest.manifest import Current, Manifest, TableState
     from tailrace.spark.parquet.deleted import DeletedRows, Rows
 
-NO_DELETES: Final[Mapping[str, Rows]] = {}
 _SOURCE: Final = pa.field("_source", pa.string())
 STATE_FIELDS: Final = (
     pa.field(STAMP, pa.timestamp("us", "UTC")),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypedDict
 
-from tailrace.arguments import check_type
+from tailrace.arguments import check_choice, check_type
 from tailrace.errors import PipelineError, UsageError
-from tailrace.printable import printable, short_repr
+from tailrace.printable import printable
 from tailrace.schema.letter_case import lowered
 from tailrace.table_filter import TableFilter
 from tailrace.table_name import TableName
@@ -100,13 +100,6 @@ class LakeOptions:
                     f"{label} was created {was}, and {_phrase(option, said)} is given: leave that "
                     "out, or give a new folder"
                 )
-
-
-def check_choice(name: str, given: object, known: tuple[str, ...]) -> None:
-    """Raise UsageError for a value that is none of the ``known`` ones."""
-    if given not in known:
-        names = f"{', '.join(known[:-1])} or {known[-1]}"
-        raise UsageError(f"{name} is {names}, and not {short_repr(given)}")
 
 
 def _key(name: str, given: str | Sequence[str]) -> tuple[str, tuple[str, ...]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Unpack
 
+from tailrace.arguments import check_choice
 from tailrace.columns.native import compile_all
 from tailrace.durations import seconds_of
 from tailrace.errors import UsageError
@@ -18,7 +19,7 @@ from tailrace.schema.letter_case import lowers_names
 from tailrace.schema.user_schema import load
 from tailrace.spark.input.sources import Sources
 from tailrace.spark.lake.open import format_of, open_store
-from tailrace.spark.manifest.lake_options import LakeKeywords, LakeOptions, check_choice
+from tailrace.spark.manifest.lake_options import LakeKeywords, LakeOptions
 from tailrace.spark.mirror.batch import Batches
 from tailrace.spark.mirror.complete import CompleteTables
 from tailrace.spark.mirror.follow import BATCH_BYTES, Follower

@@ -104,9 +104,8 @@ def _outcomes(
             rows = outcomes.collect()
     except (PySparkException, Py4JError) as error:
         raise _failure(error) from error
-    rows.sort(key=lambda row: row["task"])
-    values = (pickle.loads(row["value"]) for row in rows)  # noqa: S301 - made by our own tasks
-    return [(row["failed"], value) for row, value in zip(rows, values, strict=True)]
+    found = {row["task"]: (row["failed"], pickle.loads(row["value"])) for row in rows}  # noqa: S301 - made by our own tasks
+    return [found[number] for number in range(len(arguments))]
 
 
 def _partitions(spark: SparkSession, arguments: Sequence[object]) -> DataFrame:

@@ -330,7 +330,7 @@ class _Indexing:
             return state.position
         if self._log.server is None or Server.parse(self._log.server).start is not None:
             return None
-        made = self._made(self._spark)
+        made = self._made()
         positions = [each.position for each in made]
         self._take(made, max(positions), min(positions))
         return min(positions)
@@ -343,7 +343,7 @@ class _Indexing:
             if view.manifest.version != version:
                 version, end = view.manifest.version, position_of(view)
                 try:
-                    self._take(self._made(self._spark, lake=view), end, end)
+                    self._take(self._made(lake=view), end, end)
                 except LakeChanged:
                     if LakeView.open(lake).manifest.version == version:
                         raise
@@ -365,7 +365,7 @@ class _Indexing:
             if until is not None:
                 end = min(end, until)
             if end > at.position:
-                made = self._made(self._spark, first, end)
+                made = self._made(first, end)
                 self._take(made, max(each.hold for each in made), end)
                 at = backlog.offset(series, end, None)
                 log.committed(min(each.position for each in made))  # what is in-doubt is read again
@@ -377,7 +377,6 @@ class _Indexing:
 
     def _made(
         self,
-        spark: SparkSession | None,
         first: Position | None = None,
         end: Position | None = None,
         lake: LakeView | None = None,
@@ -387,7 +386,9 @@ class _Indexing:
             _Job(self._versions, manifest, number, base, self._log, first, end, lake)
             for number, base in enumerate(self._shards)
         ]
-        return [_make(job) for job in jobs] if spark is None else run(spark, _make, jobs)
+        if self._spark is None:
+            return [_make(job) for job in jobs]
+        return run(self._spark, _make, jobs)
 
     def _take(self, made: list[_Made], hold: Position, end: Position) -> None:
         """Publish the new versions, if they are of one position, else when a later batch was made.
