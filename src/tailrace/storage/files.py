@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
 from pathlib import Path
-from time import monotonic, sleep
+from time import sleep
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tailrace.errors import BadLogName, CannotOpen, StorageError, UsageError
@@ -27,9 +28,10 @@ if TYPE_CHECKING:
     from tailrace.storage.streams.layer import Layer, Layers
 
 _Found = TypeVar("_Found")
-_LOOK_SECONDS: Final = 0.5
-"""For how long a folder is looked at again while its files vanish."""
+_LOOKS: Final = 50
+"""How often a folder is looked at again when each look misses the same."""
 _PAUSE: Final = 0.01
+"""Seconds between two looks."""
 
 
 def find(
@@ -67,18 +69,20 @@ def find(
 
 
 def _steady(look: Callable[[], _Found]) -> _Found:
-    """What is found in a folder. If a file vanishes meanwhile, look again, for a limited time.
+    """What is found in a folder. If a file vanishes meanwhile, look again.
 
     A server deletes its index before it renames the new one, and deletes logs: all that the index
-    listed may be gone. MariaDB moves the lines of its index up in the file. Raises StorageError.
+    listed may be gone. MariaDB moves the lines of its index up in the file. Raises StorageError if
+    many looks fail in the same way; while each misses another file, the server is deleting them.
     """
-    end = monotonic() + _LOOK_SECONDS
+    failed = Counter[str]()
     while True:
         try:
             return look()
         except StorageError as error:
             vanished = isinstance(error.__cause__, FileNotFoundError)
-            if not (vanished or isinstance(error, BadLogName)) or monotonic() > end:
+            failed[str(error)] += 1
+            if not (vanished or isinstance(error, BadLogName)) or failed[str(error)] > _LOOKS:
                 raise
         sleep(_PAUSE)
 
