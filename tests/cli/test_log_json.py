@@ -60,7 +60,7 @@ def assert_same_tables(found, expected):
     """Rows and values of plain types are SELECT's; the others' values are the rows room's tests."""
     for name, table in expected.items():
         rows = found.get(name, [])
-        assert len(rows) == table["count"], name
+        assert len(rows) == len(table["rows"]), name
         plain = [
             index
             for index, (column, kind) in enumerate(
