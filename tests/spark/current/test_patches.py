@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import tailrace.spark.state.current.plan as planning
@@ -104,6 +104,7 @@ class Table:
         ]
     ),
 )
+@example(1, 2000, Patches(0, 1, 2, 0, changes=1, worn=0.001))  # a part has tails and no change
 def test_random_batches(seed, bucket_bytes, patches):
     folder, before = Path(tempfile.mkdtemp()), planning.BUCKET_BYTES
     planning.BUCKET_BYTES = bucket_bytes
