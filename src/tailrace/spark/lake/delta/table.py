@@ -90,14 +90,14 @@ class Table:
         return 0 if self.delta is None else self.delta.transaction_version(APPLICATION) or 0
 
     @property
-    def has_vectors(self) -> bool:
-        """Whether its files may have deletion vectors."""
-        return self.delta is not None and log.VECTORS in (
-            self.delta.protocol().reader_features or ()
-        )
+    def mark(self) -> str | None:
+        """Its version and batch, None without a table: one that was restored from a copy, and to
+        which others wrote since, may have a version of that number again.
+        """
+        return None if self.delta is None else mark_of(self.version, self.batch)
 
     def is_at(self, mark: str) -> bool:
-        """Whether it has a mark (`mark_of`). Those of earlier builds have no batch."""
+        """Whether it has a mark. Those of earlier builds have no batch."""
         _, _, batch = mark.partition(":")
         return self.version == version_of(mark) and (not batch or self.batch == int(batch))
 
@@ -222,9 +222,7 @@ class _Files:
 
 
 def mark_of(version: int, batch: int) -> str:
-    """The mark of a table: one that was restored from a copy, and to which others wrote since, may
-    have a version of that number again.
-    """
+    """The mark (`Table.mark`) of a version that took a batch."""
     return f"{version}:{batch}"
 
 

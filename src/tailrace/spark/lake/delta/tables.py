@@ -62,14 +62,14 @@ class DeltaTables:
         return self.top / table
 
     def mark(self, table: str) -> str | None:
-        """The table's version, and the last batch that it has."""
-        found = self._now(table)
-        return None if found.delta is None else mark_of(found.version, found.batch)
+        """As `Table.mark`."""
+        return self._now(table).mark
 
     def content(self, table: str, mark: str | None = None) -> Content | None:
         """The table's version; its files' paths, below its folder or whole; deleted rows."""
         found = self._now(table)
-        if found.delta is None:
+        now = found.mark
+        if found.delta is None or now is None:
             return None
         files = found.files(mark)
         deleted = {
@@ -78,8 +78,7 @@ class DeltaTables:
             if (vector := _vector(files, path)) is not None
         }
         columns = {field.name: field.name for field in found.delta.schema().fields}
-        now = mark_of(found.version, found.batch) if mark is None else mark
-        return Content(now, frozenset(files), deleted, columns)
+        return Content(mark or now, frozenset(files), deleted, columns)
 
     def commit(self, step: Step, batch: int, *, overrule: bool = False) -> str | None:
         """A version of the table with the step's files, columns, and the batch's number."""
@@ -213,10 +212,9 @@ def _about(step: Step, table: Table, *, vectors: bool) -> Iterator[dict[str, Any
         yield log.metadata(log.schema_string(step.schema), {**_CONFIGURATION, **more})
         return
     table.check()
-    if vectors and not table.has_vectors:
-        now = table.delta.protocol()
-        reader, writer = now.reader_features or (), now.writer_features or ()
-        yield log.protocol(reader, writer, vectors=True)
+    now = table.delta.protocol()
+    if vectors and log.VECTORS not in (now.reader_features or ()):
+        yield log.protocol(now.reader_features or (), now.writer_features or (), vectors=True)
     there, known = table.delta.schema(), table.delta.metadata()
     schema = log.schema_string(step.schema, there)
     configuration = {**known.configuration, **more}
