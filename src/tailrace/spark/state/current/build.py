@@ -7,8 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tailrace.spark.manifest.manifest import DataFile, TableRows
-from tailrace.spark.state.built import Built, failed, unsupported
-from tailrace.spark.state.current.conform import RefusedError
+from tailrace.spark.state.built import Built, failed
 from tailrace.spark.state.current.given import keyed
 from tailrace.spark.state.current.jobs import CutJob, FoldJob, cut, fold_all
 from tailrace.spark.state.current.lineage import lives
@@ -135,9 +134,6 @@ def build(
                 plan = plan_table(life, files, source.committed, given=keys, shard=source.shard)
                 plan = _with_deleted(plan, source, life)
                 count = parts(plan, before, patches) if plan is not None else 0
-            except RefusedError as error:
-                built[name] = unsupported(str(error))
-                continue
             except Exception as error:  # noqa: BLE001 - `failure` raises what is not its own
                 built[name] = failed(failure(error))
                 continue
@@ -149,16 +145,10 @@ def build(
     built |= _Making(plans, begins, counts, run, folder, patches).make()
     for name in built.keys() & ended.keys():
         if (reason := built[name].rows.refused) is not None:
-            last = _last(ended[name][0], name, ended[name][1], rejection(reason))
-            built[name] = last if last.moved else replace(built[name], failed=last.failed)
+            cause = rejection(reason)
+            last = _last(ended[name][0], name, ended[name][1], cause)
+            built[name] = last if last.moved else replace(built[name], failed=cause)
     return built
-
-
-def with_a_begin(source: SourceChanges, keys: Mapping[str, tuple[str, ...]] = NO_KEYS) -> set[str]:
-    """The tables that had a history (`has_begun`)."""
-    files = keyed(source.files, keys)
-    found = lives(source.histories, files, table_changes(source.splits), source.wanted)
-    return {name for name, life in found.items() if has_begun(life, files, source.histories)}
 
 
 def _names(life: Life) -> Iterator[str | None]:
@@ -225,9 +215,7 @@ class _Making:
         }
         spills: dict[str, dict[int, list[str]]] = {}
         for name, found in cut_all(cut, self._run, self._folder).items():
-            if isinstance(found, str):
-                self._built[name] = unsupported(found)
-            elif isinstance(found, Failure):
+            if isinstance(found, Failure):
                 self._built[name] = failed(found)
             else:
                 spills[name] = found
@@ -307,7 +295,7 @@ def grouped(jobs: Sequence[tuple[Job, int]]) -> list[tuple[Job, ...]]:
 
 def cut_all(
     plans: Mapping[str, TablePlan], run: Runner, folder: Path, *, every: bool = False
-) -> dict[str, dict[int, list[str]] | str | Failure]:
+) -> dict[str, dict[int, list[str]] | Failure]:
     """Cut the changes of tables with several buckets; spill files by bucket, or why there are none.
 
     ``every`` keeps every change, and not only the last of each key.
@@ -320,7 +308,7 @@ def cut_all(
             spill = folder / "spill" / str(len(jobs))
             job = CutJob(plan.target, source, plan.buckets, plan.partial, spill, every)
             jobs.append((name, job))
-    spills: dict[str, dict[int, list[str]] | str | Failure] = {}
+    spills: dict[str, dict[int, list[str]] | Failure] = {}
     results = run(partial(attempt, cut), [job for _, job in jobs])
     for (name, _), result in zip(jobs, results, strict=True):
         known = spills.setdefault(name, {})
@@ -398,8 +386,6 @@ def _with_patches(
     for result in results:
         if isinstance(result, Failure):
             return failed(result)
-        if result.refused is not None:
-            return unsupported(result.refused)
         done.append(result)
     current, paths, deleted = patched((built.rows, built.paths), jobs, done)
     return Built(current, paths, seconds=sum(result.seconds for result in done), deleted=deleted)
@@ -412,8 +398,8 @@ def _with(built: Built, bucket: int, result: Folded | Failure) -> Built:
     if isinstance(result, Failure):
         return failed(result)
     current = built.rows
-    if result.refused is not None or current.refused is not None:
-        return unsupported(current.refused or result.refused or "")
+    if current.refused is not None:
+        return built
     file = DataFile("", result.rows, result.size, result.memory)
     files = (*current.files[:bucket], file, *current.files[bucket + 1 :])
     paths = (*built.paths[:bucket], result.path, *built.paths[bucket + 1 :])

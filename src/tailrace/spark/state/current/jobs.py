@@ -13,7 +13,6 @@ import pyarrow as pa
 from tailrace.errors import PipelineError
 from tailrace.printable import one_line
 from tailrace.spark.state.current import partial
-from tailrace.spark.state.current.conform import RefusedError
 from tailrace.spark.state.current.flat import pack, unpack
 from tailrace.spark.state.current.fold import (
     alive,
@@ -73,7 +72,7 @@ class FoldJob:
 @dataclass(frozen=True)
 class Folded:
     """Figures of the file that a `FoldJob` wrote. ``unseen`` counts rows that changed before the
-    log shows how they came to be. ``refused`` says why there is no file.
+    log shows how they came to be.
     """
 
     path: str = ""
@@ -82,11 +81,10 @@ class Folded:
     memory: int = 0
     unseen: int = 0
     seconds: float = 0.0
-    refused: str | None = None
 
 
-def cut(job: CutJob) -> dict[int, list[str]] | str:
-    """Write spill files for each bucket that has any changes; or say why it cannot be done."""
+def cut(job: CutJob) -> dict[int, list[str]]:
+    """Write spill files for each bucket that has any changes. Raises `RejectedError`."""
     try:
         folder = job.folder / uuid4().hex  # Spark may repeat the task
         folder.mkdir(parents=True)
@@ -103,8 +101,6 @@ def cut(job: CutJob) -> dict[int, list[str]] | str:
                 path = folder / f"{bucket}.{number}.arrow"
                 write_spill(path, table.slice(start, end - start))
                 paths.setdefault(bucket, []).append(str(path))
-    except RefusedError as error:
-        return str(error)
     except OSError as error:
         raise PipelineError(f"cannot write {job.folder}: {one_line(str(error))}") from error
     return paths
@@ -160,14 +156,11 @@ def fold_all(jobs: tuple[FoldJob, ...]) -> list[Folded | Failure]:
 
 
 def fold(job: FoldJob) -> Folded:
-    """Combine rows and write them."""
+    """Combine rows and write them. Raises `RejectedError`."""
     start = time.perf_counter()
-    try:
-        rows, unseen = _spilled_rows(job) if job.spills else _rows(job)
-        origins = (*job.pieces, *((job.base,) if job.base is not None else ()))
-        size, memory = write_rows(rows, job.target, job.out, origins)
-    except RefusedError as error:
-        return Folded(refused=str(error))
+    rows, unseen = _spilled_rows(job) if job.spills else _rows(job)
+    origins = (*job.pieces, *((job.base,) if job.base is not None else ()))
+    size, memory = write_rows(rows, job.target, job.out, origins)
     seconds = time.perf_counter() - start
     return Folded(str(job.out), rows.num_rows, size, memory, unseen, seconds)
 

@@ -17,7 +17,6 @@ from tailrace.spark.parquet.deleted import NO_ROWS, deleted_rows, joined, withou
 from tailrace.spark.parquet.file import ParquetFile
 from tailrace.spark.parquet.footer import row_groups
 from tailrace.spark.state.current import raw
-from tailrace.spark.state.current.conform import RefusedError
 from tailrace.spark.state.current.finding import find
 from tailrace.spark.state.current.fold import alive, as_entries, key_columns, merge
 from tailrace.spark.state.current.jobs import gathered, piece_entries, read_spill
@@ -62,7 +61,7 @@ class Patched:
 
     ``deleted`` are the rows that are deleted now, by the path of their file, ``rewritten`` the
     files that took the place of others and their paths, by the path of these; None where no row is
-    left. ``unseen`` and ``refused`` are as `Folded` has them.
+    left. ``unseen`` is as `Folded` has it.
     """
 
     path: str | None = None
@@ -73,20 +72,16 @@ class Patched:
     rewritten: Mapping[str, tuple[DataFile | None, str | None]] = field(default_factory=dict)
     unseen: int = 0
     seconds: float = 0.0
-    refused: str | None = None
 
 
 def patch(job: PatchJob) -> Patched:
-    """Find the rows that changed, and write the new ones."""
+    """Find the rows that changed, and write the new ones. Raises `RejectedError`."""
     start = time.perf_counter()
-    try:
-        rows, gone, unseen = _patched(job)
-        size = memory = 0
-        if rows.num_rows:
-            size, memory = write_rows(rows, job.target, job.out, (*job.pieces, job.base))
-        rewritten = {path: _rewritten(job, path, gone) for path in job.rewrites}
-    except RefusedError as error:
-        return Patched(refused=str(error))
+    rows, gone, unseen = _patched(job)
+    size = memory = 0
+    if rows.num_rows:
+        size, memory = write_rows(rows, job.target, job.out, (*job.pieces, job.base))
+    rewritten = {path: _rewritten(job, path, gone) for path in job.rewrites}
     path = str(job.out) if rows.num_rows else None
     gone = {path: each for path, each in gone.items() if path not in rewritten}
     seconds = time.perf_counter() - start

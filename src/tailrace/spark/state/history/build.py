@@ -13,12 +13,12 @@ import pyarrow.compute as pc
 
 from tailrace.spark.manifest.manifest import DataFile, TableRows
 from tailrace.spark.parquet.footer import row_groups
-from tailrace.spark.state.built import Built, ClosedFile, failed, unsupported
+from tailrace.spark.state.built import Built, ClosedFile, failed
 from tailrace.spark.state.current.build import NO_KEYS, cut_all, grouped, table_changes
-from tailrace.spark.state.current.conform import RefusedError
 from tailrace.spark.state.current.given import keyed
-from tailrace.spark.state.current.plan import plan_table
-from tailrace.spark.state.failure import Failure, failure
+from tailrace.spark.state.current.lineage import lives
+from tailrace.spark.state.current.plan import has_begun, plan_table
+from tailrace.spark.state.failure import Failure, RejectedError, failure, rejection
 from tailrace.spark.state.history.jobs import HISTORY_FIELDS, End, VersionsJob, versions_all
 from tailrace.spark.state.history.stages import stages
 
@@ -71,7 +71,29 @@ def build_history(
                 built[name] = _together(known, mine)
             elif known is not None:
                 built[name] = Built(*known)
+        built |= _rejected(source, files, {name: built[name] for name in names & built.keys()})
     return built
+
+
+def _rejected(
+    source: SourceChanges, files: Mapping[str, Sequence[ChangeFile]], built: Mapping[str, Built]
+) -> dict[str, Built]:
+    """Those that had a history (`has_begun`) and cannot continue it, as failures."""
+    known = source.histories
+    refused = {
+        name: reason
+        for name, each in built.items()
+        if (reason := each.rows.refused) is not None
+        and (name not in known or known[name][0].refused is None)
+    }
+    if not refused:
+        return {}
+    found = lives(known, files, table_changes(source.splits), source.wanted)
+    return {
+        name: replace(built[name], failed=rejection(reason))
+        for name, reason in refused.items()
+        if name in found and has_begun(found[name], files, known)
+    }
 
 
 def _is_over(mine: Mapping[Stage, Built]) -> bool:
@@ -154,9 +176,6 @@ class _Run:
             try:
                 plan = self._plan(stage, stage.life)
                 begun = self._kept(stage, plan) if plan is not None else self._empty(stage)
-            except RefusedError as error:
-                self._made[stage] = unsupported(str(error))
-                continue
             except Exception as error:  # noqa: BLE001 - `failure` raises what is not its own
                 self._made[stage] = failed(failure(error))
                 continue
@@ -248,9 +267,6 @@ class _Run:
             if isinstance(spilled, Failure):
                 self._made[stage] = failed(spilled)
                 continue
-            if isinstance(spilled, str):
-                self._made[stage] = unsupported(spilled)
-                continue
             for bucket in range(plan.buckets):
                 name = f"{number}-{bucket}"
                 cut = tuple(spilled.get(bucket, ()))
@@ -280,7 +296,7 @@ class _Run:
                 if plan is None or base is None or not any(base.paths):
                     continue
                 end = End(stage.altered_at or self._first_change(stage))
-            except RefusedError:  # not even that can be told
+            except RejectedError:  # not even that can be told
                 continue
             except Exception as error:  # noqa: BLE001 - `failure` raises what is not its own
                 self._made[stage] = failed(failure(error))
@@ -293,12 +309,11 @@ class _Run:
         results = self._run_all([job for _, job in jobs], sizes)
         for (stage, job), result in zip(jobs, results, strict=True):
             made = self._made[stage]
-            if isinstance(result, Failure) or made.failed is not None:
-                cause = result if isinstance(result, Failure) else made.failed
-                self._made[stage] = replace(made, failed=cause)
-                continue
-            closed = (*made.closed, *_closed(result, job.target.columns))
-            self._made[stage] = replace(made, closed=closed)
+            if not isinstance(result, Failure):
+                closed = (*made.closed, *_closed(result, job.target.columns))
+                self._made[stage] = replace(made, closed=closed)
+            elif not result.rejected:  # else not even that can be told
+                self._made[stage] = replace(made, failed=result)
 
     def _first_change(self, stage: Stage) -> int:
         """When the first change of a stage was committed, in microseconds UTC."""
@@ -347,8 +362,8 @@ def _with(made: Built, bucket: int, result: Bucket | Failure) -> Built:
     if isinstance(result, Failure):
         return failed(result)
     current = made.rows
-    if result.refused is not None or current.refused is not None:
-        return unsupported(current.refused or result.refused or "")
+    if current.refused is not None:
+        return made
     files = (*current.files[:bucket], _file(result.open), *current.files[bucket + 1 :])
     paths = (*made.paths[:bucket], result.open.path, *made.paths[bucket + 1 :])
     current = replace(current, files=files, unseen=current.unseen + result.unseen)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from tailrace.spark.state.current.conform import RefusedError
 from tailrace.spark.state.current.flat import SEQ, STAMP, unpack
 from tailrace.spark.state.current.jobs import read_spill, runs
 from tailrace.spark.state.current.pieces import base_rows, changes
@@ -77,15 +76,12 @@ class Written:
 
 @dataclass(frozen=True)
 class Bucket:
-    """What a `VersionsJob` wrote. ``unseen`` counts changes of rows that were not known of;
-    ``refused`` says why there are no files.
-    """
+    """What a `VersionsJob` wrote. ``unseen`` counts changes of rows that were not known of."""
 
     open: Written = Written()
     closed: Written = Written()
     unseen: int = 0
     seconds: float = 0.0
-    refused: str | None = None
 
 
 def versions_all(jobs: tuple[VersionsJob, ...]) -> list[Bucket | Failure]:
@@ -94,22 +90,16 @@ def versions_all(jobs: tuple[VersionsJob, ...]) -> list[Bucket | Failure]:
 
 
 def make(job: VersionsJob) -> Bucket:
-    """Make the versions of a bucket, and write them."""
+    """Make the versions of a bucket, and write them. Raises `RejectedError`."""
     start = time.perf_counter()
-    try:
-        closed, rows, unseen = _versions(job)
-        if job.end is not None:
-            ended = end_all(rows, job.end.micros)
-            closed = pa.concat_tables([closed, ended], promote_options="default")
-            rows = begin_all(rows, ended, job.end.anew)
-        closed_file = _write(closed, job, job.closed)
-        open_file = _write(
-            rows.append_column(UNTIL, pa.nulls(rows.num_rows, pa.timestamp("us", "UTC"))),
-            job,
-            job.out,
-        )
-    except RefusedError as error:
-        return Bucket(refused=str(error))
+    closed, rows, unseen = _versions(job)
+    if job.end is not None:
+        ended = end_all(rows, job.end.micros)
+        closed = pa.concat_tables([closed, ended], promote_options="default")
+        rows = begin_all(rows, ended, job.end.anew)
+    closed_file = _write(closed, job, job.closed)
+    rows = rows.append_column(UNTIL, pa.nulls(rows.num_rows, pa.timestamp("us", "UTC")))
+    open_file = _write(rows, job, job.out)
     return Bucket(open_file, closed_file, unseen, time.perf_counter() - start)
 
 
