@@ -40,13 +40,10 @@ from tailrace.spark.state.cascade.build import carry_out
 from tailrace.spark.state.cascade.keys import links_of
 from tailrace.spark.state.cascade.turns import turns
 from tailrace.spark.state.current import patching
-from tailrace.spark.state.current.build import (
-    SourceChanges,
-    build,
-    table_changes,
-)
+from tailrace.spark.state.current.build import build
 from tailrace.spark.state.failure import Failure, check_writable, failure
 from tailrace.spark.state.history.build import build_history
+from tailrace.spark.state.source_changes import SourceChanges, table_changes
 from tailrace.table_name import TableName
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from tailrace.spark.state.cascade.jobs import FindJob, PlayJob, Rows, find, play
-from tailrace.spark.state.current.build import table_changes
 from tailrace.spark.state.current.flat import Target
 from tailrace.spark.state.current.given import keyed
 from tailrace.spark.state.current.lineage import lives
 from tailrace.spark.state.current.plan import plan_table
 from tailrace.spark.state.failure import Failure, RejectedError, attempt, failure
+from tailrace.spark.state.source_changes import table_changes
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from tailrace.spark.state.cascade.jobs import Asked, Played
     from tailrace.spark.state.cascade.keys import Link
     from tailrace.spark.state.changelog import ChangeFile
-    from tailrace.spark.state.current.build import SourceChanges
     from tailrace.spark.state.current.pieces import Base
+    from tailrace.spark.state.source_changes import SourceChanges
 
 _ROUNDS: Final = 1 << 12
 """Rounds that a batch may take: one for each table along a chain of keys, or row of a tree."""

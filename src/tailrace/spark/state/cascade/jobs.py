@@ -23,11 +23,11 @@ from tailrace.spark.state.changelog import ROW_GROUP_ROWS, ChangelogFiles
 from tailrace.spark.state.current import raw
 from tailrace.spark.state.current.flat import DELETE, INSERT, SEQ, SNAPSHOT
 from tailrace.spark.state.current.fold import key_columns
-from tailrace.spark.state.current.jobs import read_spill
 from tailrace.spark.state.current.keys import dense
 from tailrace.spark.state.current.pieces import base_rows, changes
 from tailrace.spark.state.failure import RejectedError
 from tailrace.spark.state.history.versions import joined
+from tailrace.spark.state.spill import read_spill, write_spill
 from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
@@ -133,14 +133,8 @@ def find(job: FindJob) -> str | None:
             found.append(rows.filter(pa.array(mask)))
     if not found:
         return None
-    _write(job.out, pa.concat_tables(found, promote_options="default"))
+    write_spill(job.out, pa.concat_tables(found, promote_options="default"))
     return str(job.out)
-
-
-def _write(path: Path, table: pa.Table) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
-        writer.write_table(table)
 
 
 def matches(
@@ -362,7 +356,7 @@ class _Table:
             pa.array(each, field.type)
             for field, each in zip(fields, zip(*values, strict=True), strict=True)
         ]
-        _write(path, pa.table(dict(zip(columns, arrays, strict=True))))
+        write_spill(path, pa.table(dict(zip(columns, arrays, strict=True))))
         return Asked(columns, self._how[columns], str(path))
 
     def begin(self) -> Iterator[Row]:
