@@ -18,7 +18,7 @@ from tailrace.constants import MAGIC
 from tailrace.errors import LogPurged, UsageError
 from tailrace.position import Position, sequence_at
 from tailrace.spark.input.cursor import SourceCursor
-from tailrace.spark.input.spool import ServerLogs
+from tailrace.spark.input.server_log import ServerLog
 from tailrace.spark.input.start_position import SUFFIX, load
 from tailrace.spark.input.taken import Taken
 from tailrace.spark.lake.asides import in_order
@@ -326,11 +326,11 @@ class _Retry:
         series = self._sources.series(group.source)
         found = None if series is None else _from(series, name)
         logs = self._sources.server(group.source) if found is None else None
-        copy: ServerLogs | None = None
+        copy: ServerLog | None = None
         try:
             if logs is not None:
                 folder = logs.folder.with_name(f"{logs.folder.name}{AGAIN}")
-                copy = ServerLogs(logs.source, within(self._store.sources, folder))
+                copy = ServerLog(logs.source, within(self._store.sources, folder))
                 found = self._received(copy, name)
             if found is None and needed:
                 raise _gone(group, name)
@@ -339,7 +339,7 @@ class _Retry:
             if copy is not None:
                 shutil.rmtree(copy.folder, ignore_errors=True)
 
-    def _received(self, copy: ServerLogs, name: str) -> LogSeries | None:
+    def _received(self, copy: ServerLog, name: str) -> LogSeries | None:
         """A server's log from a file on, received once more; None where it no longer has it."""
         shutil.rmtree(copy.folder, ignore_errors=True)
         try:
