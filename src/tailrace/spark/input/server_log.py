@@ -62,8 +62,6 @@ class Room:
     """
 
     def __init__(self, limit: int = SPOOL_LIMIT, folder: Path | None = None) -> None:
-        if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
         self._limit = limit
         self._folder = folder
         self._lock = threading.Lock()

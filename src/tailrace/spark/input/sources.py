@@ -20,7 +20,6 @@ from tailrace.errors import (
     UsageError,
 )
 from tailrace.live.scheme import names_server
-from tailrace.live.tables import lowers_names
 from tailrace.live.url import Source
 from tailrace.position import bytes_after
 from tailrace.schema.catalogue_json import from_json
@@ -29,6 +28,7 @@ from tailrace.sizes import bytes_of
 from tailrace.spark.input.cursor import SourceCursor
 from tailrace.spark.input.folder import settled
 from tailrace.spark.input.lag import Lag
+from tailrace.spark.input.server_facts import AskedServers
 from tailrace.spark.input.server_log import SPOOL_LIMIT, Room, ServerLog
 from tailrace.spark.input.start_position import SUFFIX, begin_of, forget
 from tailrace.storage import find_all
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from tailrace.spark.manifest.manifest import SourceState
     from tailrace.storage import LogSeries
     from tailrace.storage.keyring.base import Keyring
+    from tailrace.table_filter import TableFilter
     from tailrace.values.schema import TableDefinition
 
     Progress = Callable[[str, int, int], None]
@@ -96,8 +97,8 @@ class Sources(Closing):
         self._found_now: set[str] = set()
         """The servers of which this run has determined that."""
         self.received: dict[str, ServerLog] = {}
+        """The servers' logs, by what they are called in the lake."""
         self.cursors: dict[str, SourceCursor] = {}
-        self._room: Room | None = None
         self._follow = False
         self.cascades = False
         """Whether logs are planned so that what foreign keys do can be carried out."""
@@ -115,18 +116,25 @@ class Sources(Closing):
         folder: Path,
         states: Callable[[], Mapping[str, SourceState]],
         first_needed: Callable[[str], str | None],
+        wanted: TableFilter | None,
     ) -> Iterator[None]:
         """Read them for a lake: ``states`` returns how far it has each source, ``first_needed`` the
         first file of a source that it needs still. Servers' logs are received into ``folder``.
+        ``wanted`` are the tables of a new lake, None where it exists.
 
         If a run is rejected inside, and the lake has nothing yet, the next run begins by its URL,
         unless an earlier one had determined where. After an error of a connection or a disk, the
         next run continues.
         """
-        self._folder, self._states, self._first_needed = folder, states, first_needed
-        logs = (ServerLog.below(folder, source) for source in self.servers)
-        self.named = {each.name: each.source for each in logs}
-        """The servers, by what they are called in the lake."""
+        self._states, self._first_needed = states, first_needed
+        self._room = Room(self._limit, folder)
+        for source in self.servers:
+            log = ServerLog.below(folder, source, self._room)
+            if log.name in self.received or any(log.name == one.name for one in self._found):
+                raise PipelineError(f"two sources are called {log.name!r}: give one of them")
+            self.received[log.name] = log
+        servers = {name: log.source for name, log in self.received.items()}
+        self.asked = AskedServers(servers, wanted, self._notice)
         try:
             yield
         except (ConnectionLost, StorageError, LakeTakenOver):
@@ -137,16 +145,11 @@ class Sources(Closing):
                 forget(folder / f"{name}{SUFFIX}")
             raise
 
-    def server(self, name: str) -> ServerLog | None:
-        """The server that a source is, and where its log is received; None for files."""
-        source = self.named.get(name)
-        return None if source is None else ServerLog.below(self._folder, source)
-
     def series(self, name: str) -> LogSeries | None:
         """The log of a source as far as it is here; None where nothing of it is."""
         if (found := next((one for one in self._found if one.name == name), None)) is not None:
             return found
-        log = self.server(name)
+        log = self.received.get(name)
         return log.series() if log is not None and log.is_there else None
 
     # --- what is there by now --------------------------------------------------------------------
@@ -156,14 +159,10 @@ class Sources(Closing):
         called again as far as they go then.
         """
         self._follow = follow
-        if self.servers and self._room is None:
-            self._room = Room(self._limit, self._folder)
-            for source in self.servers:
-                log = self._log_of(source, self._room)
-                if log.name in self.received or any(log.name == one.name for one in self._found):
-                    raise PipelineError(f"two sources are called {log.name!r}: give one of them")
-                self.received[log.name] = log
-            self._room.took_out(self._waiting())
+        for log in self.received.values():
+            if not log.started:
+                self._begin(log)
+        self._room.took_out(self._waiting())
         for log in self.received.values():
             log.start(self._place(log.name), follow=follow)
 
@@ -199,7 +198,7 @@ class Sources(Closing):
                 cursor = self.cursors.get(one.name) or self._cursor(one)
                 cursor.look(one, enough=enough)
         with_some = {name for name, each in self.cursors.items() if each.waiting}
-        if not with_some.issuperset(full) and self._room is not None and self._room.is_full:
+        if not with_some.issuperset(full) and self._room.is_full:
             # nobody would make room for these
             all_stuck = len(full) + len(ended) == len(self.received)
             self._room.hold(stuck=all_stuck and with_some.isdisjoint(self.received))
@@ -236,8 +235,7 @@ class Sources(Closing):
         for log in self.received.values():
             if (file := self._kept(log)) is not None:
                 log.keep_from(file)
-        if self._room is not None:
-            self._room.took_out(self._waiting())
+        self._room.took_out(self._waiting())
 
     # --- batches ---------------------------------------------------------------------------------
 
@@ -283,24 +281,24 @@ class Sources(Closing):
         is_here = first is not None and any(each.name == first for each in log.series().files)
         return first if is_here else place.file
 
-    def _log_of(self, source: Source, room: Room) -> ServerLog:
-        """A server's log. The lake resumes where it ends; a new one begins where the URL says."""
-        log = ServerLog.below(self._folder, source, room)
-        state = self._states().get(log.name)
+    def _begin(self, log: ServerLog) -> None:
+        """The lake resumes where it ends; a new one begins where the URL says."""
+        source, state = log.source, self._states().get(log.name)
         if state is not None:
             if source.start is not None and source.start != "oldest":
                 self._notice(
                     f"{log.name}: the lake has it up to {state.position} and continues"
                     f" there; the start in the URL ({start_text(source.start)}) is for a new lake"
                 )
-            return log
-        place, now = begin_of(source, self._folder / f"{log.name}{SUFFIX}")
-        if now:
+            return
+        facts = self.asked.facts(log.name)
+        end = None if facts is None else facts.end
+        place, is_fresh = begin_of(source, log.folder.with_name(f"{log.name}{SUFFIX}"), end)
+        if is_fresh:
             self._found_now.add(log.name)
         if place is not None:
             self._begins[log.name] = place
             log.source = replace(source, start=place)
-        return log
 
     def _has_begin(self, series: LogSeries) -> bool:
         """Whether a copy has come as far as the lake is to begin in it."""
@@ -319,7 +317,7 @@ class Sources(Closing):
 
     def _cursor(self, series: LogSeries) -> SourceCursor:
         """Plans a source. In-doubt rows at the end of closed files are read as they are."""
-        hold = self._follow or series.name in self.named or is_written(series.files[-1])
+        hold = self._follow or series.name in self.received or is_written(series.files[-1])
         state = self._states().get(series.name)
         begin = None if state is not None else self._begins.get(series.name)
         made = SourceCursor(
@@ -355,11 +353,11 @@ class Sources(Closing):
                 )
             if known is not None and self._lowers_names is None:
                 self._cases[name] = known
-        for name, source in self.named.items():
+        for name in self.received:
             if name not in self._cases and self._lowers_names is None:
-                found = lowers_names(source)
-                if found is not None:
-                    self._cases[name] = found
+                facts = self.asked.facts(name)
+                if facts is not None:
+                    self._cases[name] = facts.lowers_names
         cases = {self._lowers_names, *self._cases.values()}
         if by_name and {True, False} <= cases:
             raise UsageError(

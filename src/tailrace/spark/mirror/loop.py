@@ -84,7 +84,8 @@ class Loop:
             self.batches.partly = not (self.follow or caught_up)
             report = self._batch(enough, begun, caught_up=caught_up)
             seconds = time.monotonic() - begun
-            held = {name: str(each.held) for name, each in sources.cursors.items() if each.held}
+            places = {name: each.planner.held for name, each in sources.cursors.items()}
+            held = {name: str(place) for name, place in places.items() if place is not None}
             is_new = self._take_up_named() or report is not None or self._is_overtaken
             if self.follow:
                 if is_new:
@@ -179,7 +180,7 @@ class Loop:
             lag.bytes,
             lag.seconds,
             far.gtid if far is not None and is_there else None,
-            None if cursor.held is None else str(cursor.held),
+            None if cursor.planner.held is None else str(cursor.planner.held),
             far is None or far.connected,
             received is not None and received.paused,
         )

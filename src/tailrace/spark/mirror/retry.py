@@ -249,7 +249,7 @@ class _Retry:
             self._parents(splits, names),
         )
         begun = self._point(place) if place else cursor.begun
-        taken = Taken(series, splits, begun, cursor.seen)
+        taken = Taken(series, splits, begun, cursor.planner.seen)
         self.reports.append(self._batches.take_up({self._group.source: taken}, again))
         self.offers |= self._batches.offers
 
@@ -325,7 +325,7 @@ class _Retry:
         name, group = Position.parse(place).file if place else self._first, self._group
         series = self._sources.series(group.source)
         found = None if series is None else _from(series, name)
-        logs = self._sources.server(group.source) if found is None else None
+        logs = self._sources.received.get(group.source) if found is None else None
         copy: ServerLog | None = None
         try:
             if logs is not None:

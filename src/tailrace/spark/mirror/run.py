@@ -173,6 +173,7 @@ def mirror(
             store.sources,
             lambda: store.manifest.sources,
             lambda name: first_needed(store.manifest, name),
+            None if store.manifest.version else options.tables,
         ),
     ):
         retried = None if retry_tables is None else TableFilter.of(retry_tables)
@@ -186,18 +187,22 @@ def mirror(
         inputs.cascades = options.cascades == "apply"
         wanted: WantedTables | None = None
         if not store.manifest.version:
-            wanted = WantedTables(options.tables, follow=follow, notice=say)
-            wanted.ask(inputs.servers, files=bool(inputs.files))
+            wanted = WantedTables(
+                options.tables,
+                inputs.asked.all().values(),
+                files=bool(inputs.files),
+                follow=follow,
+                notice=say,
+            )
         complete: CompleteTables | None = None
         if not store.manifest.version and {"current", "history"} & set(options.keep):
             complete = CompleteTables(
                 options.tables,
-                inputs.named,
+                inputs.asked,
                 accept=incomplete == "accept",
                 follow=follow,
                 notice=say,
             )
-        named = inputs.named
         batches = Batches(
             store,
             options,
@@ -205,11 +210,11 @@ def mirror(
             tell,
             wanted=wanted,
             complete=complete,
-            servers=set(named),
+            servers=inputs.received.keys(),
             given=given,
             statements=statements,
         )
-        names = AskedNames(named, say)
+        names = AskedNames(inputs.asked.sources, say)
         if retried is not None:
             take_up(store, inputs, batches, retried, tell)
         return Loop(
@@ -217,7 +222,7 @@ def mirror(
             inputs,
             batches,
             workers,
-            Cascades(named, options, say),
+            Cascades(inputs.asked, options, say),
             names,
             tell,
             stop or threading.Event(),
