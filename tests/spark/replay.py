@@ -80,7 +80,7 @@ def current_states(source, folder, statements="skip", *, keys=None, patches=None
             place = folder / series.name.replace("/", "_") / str(number)
             place.mkdir(parents=True)
             files = change_files(some, place / "changelog", statements)
-            committed = {name: (each.current, each.paths) for name, each in built.items()}
+            committed = {name: (each.rows, each.paths) for name, each in built.items()}
             changes = SourceChanges(some, files, committed, deleted=deleted_in(built))
             built = with_deleted(built, build([changes], run, place, keys or {}, patches))
         states |= built
@@ -135,7 +135,7 @@ def check_rows(rows, wanted, case):
 def rows_of(built):
     """The live rows of a current state, as one table."""
     found = []
-    for file, path in zip(built.current.places, built.paths, strict=True):
+    for file, path in zip(built.rows.places, built.paths, strict=True):
         if path is not None:
             rows = pq.read_table(path)
             gone = set(built.deleted.get(path, NO_ROWS).tolist())

@@ -180,7 +180,7 @@ def test_current_states_and_histories_after_ddl(server, tmp_path):
         if full:
             made = Histories(folder / "history").take_log(logs, sizes=[1, 2])
             for name, built in made.built.items():
-                assert name not in wanted or built.history.refused is None, (case, name)
+                assert name not in wanted or built.rows.refused is None, (case, name)
                 check_rows(made.at(name, FUTURE), wanted.get(name), (case, "history", name))
 
 
@@ -196,7 +196,7 @@ def test_what_the_log_cannot_tell_is_refused(server, tmp_path):
             assert states[f"{DATABASE}.u"].current.refused is None, (story, way)
         for sizes in (None, [1], [2]):
             made = Histories(folder / f"history {sizes}").take_log(logs, sizes=sizes)
-            assert reason in made.built[f"{DATABASE}.t"].history.refused, (story, sizes)
+            assert reason in made.built[f"{DATABASE}.t"].rows.refused, (story, sizes)
             rows = made.versions(f"{DATABASE}.u").sort_by("id").to_pylist()
             assert [(row["id"], row["_is_current"]) for row in rows] == [(1, False), (2, True)]
             rows = made.versions(f"{DATABASE}.t").to_pylist()
@@ -254,7 +254,7 @@ def test_a_table_that_is_empty_in_the_lake_gets_a_large_batch(mysql97, tmp_path,
             {emptied}; INSERT INTO t VALUES {rows}"""
         logs = tell(mysql97, DATABASE, story, tmp_path / emptied)
         built = batches(logs, tmp_path / f"{emptied} states")[f"{DATABASE}.t"]
-        assert len(built.current.files) > 1
+        assert len(built.rows.files) > 1
         wanted = dump_databases(mysql97, DATABASE)[f"{DATABASE}.t"]
         assert differences(rows_of(built), wanted) == []
 
@@ -277,4 +277,4 @@ def test_a_statement_that_is_not_understood(server, tmp_path, monkeypatch):
         assert re.search(reason, states[f"{DATABASE}.t"].current.refused), way
     made = Histories(tmp_path / "history").take_log(logs, sizes=[1])
     check_rows(made.at(f"{DATABASE}.made", FUTURE), wanted[f"{DATABASE}.made"], "history")
-    assert re.search(reason, made.built[f"{DATABASE}.t"].history.refused)
+    assert re.search(reason, made.built[f"{DATABASE}.t"].rows.refused)

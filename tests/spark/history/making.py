@@ -72,7 +72,7 @@ class Histories:
         place = self.folder / str(self.batches)
         place.mkdir(parents=True)
         self.batches += 1
-        committed = {name: (each.history, each.paths) for name, each in self.built.items()}
+        committed = {name: (each.rows, each.paths) for name, each in self.built.items()}
         changes = changes_of(place, committed)
         (place / "history").mkdir()
         built = build_history([changes], run, place / "history", keys=self.keys)

@@ -12,8 +12,8 @@ from tailrace.spark import mirror
 from tailrace.spark.lake.iceberg.catalog import own_catalog
 from tailrace.spark.lake.iceberg.deletes import read_deletes, taken_up, write_deletes
 from tailrace.spark.lake.open import open_store
+from tailrace.spark.state.built import Built
 from tailrace.spark.state.current import rows as current_rows
-from tailrace.spark.state.current.build import Built
 from tests.spark.lake.making import COLUMNS, begun, made, row, state
 from tests.spark.lake.patching import NAME, expected, iceberg_rows, names, patch
 
@@ -48,7 +48,7 @@ def test_buckets_that_are_written_anew_leave_no_deletes_behind(tmp_path):
         for bucket in (0, 1):
             current = store.manifest.tables[NAME].current
             files, paths = list(current.files), list(store.current_paths(NAME))
-            files[bucket], paths[bucket] = fresh.current.files[bucket], fresh.paths[bucket]
+            files[bucket], paths[bucket] = fresh.rows.files[bucket], fresh.paths[bucket]
             # a batch empties staging, so the other bucket's is made again
             store.commit(with_current(store, replace(current, files=tuple(files)), paths))
             assert seen(lake) == expected(rows)

@@ -26,11 +26,10 @@ import pyarrow as pa
 from tailrace.position import Position
 from tailrace.spark.manifest.lake_options import LakeOptions
 from tailrace.spark.manifest.manifest import (
-    Current,
     DataFile,
-    History,
     Manifest,
     SourceState,
+    TableRows,
     TableState,
 )
 from tailrace.spark.manifest.names import check_plain
@@ -115,26 +114,14 @@ def table_json(state: TableState) -> dict[str, Any]:
         small={part: _by_name(files) for part, files in state.small.items()},
         marks=state.marks,
         rest=list(state.rest),
-        current=state.current
-        and {
-            **_state(state.current),
-            "files": _by_bucket(state.current.files),
-            "buckets": len(state.current.files),
-            **_filled(tails=_by_name(state.current.tails)),
-        },
-        history=state.history
-        and {
-            **_state(state.history),
-            "open": _by_bucket(state.history.open),
-            "buckets": len(state.history.open),
-            **_filled(closed=_by_name(state.history.closed), gaps=list(state.history.gaps)),
-        },
+        current=state.current and _rows(state.current, "files"),
+        history=state.history and _rows(state.history, "open"),
     )
 
 
-def _state(value: Current | History) -> dict[str, Any]:
-    """What a current state and a history have both."""
-    return _filled(
+def _rows(value: TableRows, files: str) -> dict[str, Any]:
+    """A table's rows, of which the member ``files`` has the files by bucket."""
+    found = _filled(
         columns=schema_text(value.columns),
         key=list(value.key),
         refused=value.refused,
@@ -142,7 +129,11 @@ def _state(value: Current | History) -> dict[str, Any]:
         notes=list(value.notes),
         unlogged=list(value.unlogged),
         added=[list(each) for each in value.added],
+        tails=_by_name(value.tails),
+        closed=_by_name(value.closed),
+        gaps=list(value.gaps),
     )
+    return found | {files: _by_bucket(value.files), "buckets": len(value.files)}
 
 
 def _filled(**members: Any) -> dict[str, Any]:
@@ -253,22 +244,9 @@ def table_of(value: dict[str, Any], states: tuple[Status, ...] = ()) -> TableSta
         text(value["names"], "where names are from"),
         schema_of(value["columns"]),
         _files_of(value.get("changelog", {})),
-        None
-        if current is None
-        else Current(
-            **_state_of(current),
-            files=_buckets_of(current["files"], current["buckets"]),
-            tails=_files_of(current.get("tails", {})),
-        ),
+        None if current is None else _rows_of(current, "files"),
         _flag(value.get("dropped", False), "dropped"),
-        None
-        if history is None
-        else History(
-            **_state_of(history),
-            open=_buckets_of(history["open"], history["buckets"]),
-            closed=_files_of(history.get("closed", {})),
-            gaps=_texts(history.get("gaps", [])),
-        ),
+        None if history is None else _rows_of(history, "open"),
         {part: check_plain(name, "a table") for part, name in value.get("parts", {}).items()},
         {part: schema_of(each) for part, each in value.get("shapes", {}).items()},
         {part: _files_of(files) for part, files in value.get("small", {}).items()},
@@ -279,16 +257,20 @@ def table_of(value: dict[str, Any], states: tuple[Status, ...] = ()) -> TableSta
     )
 
 
-def _state_of(value: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "columns": schema_of(value["columns"]),
-        "key": _texts(value.get("key", [])),
-        "refused": _perhaps(value.get("refused")),
-        "unseen": whole(value.get("unseen", 0), "unseen"),
-        "notes": _texts(value.get("notes", [])),
-        "unlogged": _texts(value.get("unlogged", [])),
-        "added": tuple(_added(*each) for each in value.get("added", [])),
-    }
+def _rows_of(value: dict[str, Any], files: str) -> TableRows:
+    return TableRows(
+        schema_of(value["columns"]),
+        _texts(value.get("key", [])),
+        _buckets_of(value[files], value["buckets"]),
+        _perhaps(value.get("refused")),
+        whole(value.get("unseen", 0), "unseen"),
+        _texts(value.get("notes", [])),
+        _texts(value.get("unlogged", [])),
+        tuple(_added(*each) for each in value.get("added", [])),
+        _files_of(value.get("tails", {})),
+        _files_of(value.get("closed", {})),
+        _texts(value.get("gaps", [])),
+    )
 
 
 def _source_of(value: dict[str, Any]) -> SourceState:

@@ -41,14 +41,13 @@ from tailrace.spark.state.cascade.keys import links_of
 from tailrace.spark.state.cascade.turns import turns
 from tailrace.spark.state.current import patching
 from tailrace.spark.state.current.build import (
-    Built,
     SourceChanges,
     build,
     table_changes,
     with_a_begin,
 )
 from tailrace.spark.state.failure import Failure, check_writable, failure, rejection
-from tailrace.spark.state.history.build import BuiltHistory, build_history
+from tailrace.spark.state.history.build import build_history
 from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ if TYPE_CHECKING:
     from tailrace.spark.input.taken import Taken
     from tailrace.spark.lake.protocol import LakeStore
     from tailrace.spark.manifest.lake_options import LakeOptions
-    from tailrace.spark.manifest.manifest import Current, History, Manifest, SourceState
+    from tailrace.spark.manifest.manifest import Manifest, SourceState
     from tailrace.spark.manifest.status import Status
     from tailrace.spark.mirror.complete import CompleteTables
     from tailrace.spark.mirror.report import MirrorReport, SkippedStatements
@@ -69,6 +68,7 @@ if TYPE_CHECKING:
     from tailrace.spark.mirror.wanted import WantedTables
     from tailrace.spark.parquet.deleted import DeletedRows
     from tailrace.spark.runtime.workers import Workers
+    from tailrace.spark.state.built import Built, State
     from tailrace.spark.state.changelog import ChangeFile
     from tailrace.spark.state.current.patching import Patches
     from tailrace.values.schema import TableDefinition
@@ -422,7 +422,7 @@ class Batches:
         for key, built in made.histories.items():
             known = self._store.manifest.tables.get(key)
             before = known.history.gaps if known is not None and known.history is not None else ()
-            if len(built.history.gaps) > len(before) and key not in asides.retried:
+            if len(built.rows.gaps) > len(before) and key not in asides.retried:
                 source = known.source if known is not None else self._files_source(key, made, taken)
                 gone.setdefault(source, set()).add(self._name(key, source))
         for source, tables in gone.items() if not self._whole else ():
@@ -452,7 +452,7 @@ class Batches:
             laps.lap("cascades")
         built = self._current(sources, again) if "current" in self._options.keep else {}
         laps.lap("current")
-        histories: dict[str, BuiltHistory] = {}
+        histories: dict[str, Built] = {}
         if "history" in self._options.keep:
             histories = self._history(sources, again)
             histories |= self._rejected_histories(sources, histories)
@@ -791,14 +791,14 @@ class Batches:
         return parts, missing
 
     def _rejected_histories(
-        self, sources: Mapping[str, SourceChanges], histories: Mapping[str, BuiltHistory]
-    ) -> dict[str, BuiltHistory]:
+        self, sources: Mapping[str, SourceChanges], histories: Mapping[str, Built]
+    ) -> dict[str, Built]:
         """The histories that cannot continue, as failures: their tables are set aside."""
         found = {}
         refused = {
             key: each
             for key, each in histories.items()
-            if each.history.refused is not None and not self._never_had_a_history(key)
+            if each.rows.refused is not None and not self._never_had_a_history(key)
         }
         for source, changes in sources.items() if refused else ():
             ended = with_a_begin(changes, dict(self._options.keys))
@@ -806,7 +806,7 @@ class Batches:
                 name = self._name(key, source)
                 mine = not self._options.shards or key.startswith(f"{source}/")
                 if mine and name in ended:
-                    found[key] = replace(built, failed=rejection(built.history.refused or ""))
+                    found[key] = replace(built, failed=rejection(built.rows.refused or ""))
         return found
 
     def _never_had_a_history(self, key: str) -> bool:
@@ -814,8 +814,8 @@ class Batches:
         return known is not None and known.history is not None and known.history.refused is not None
 
     def _with_gaps(
-        self, histories: Mapping[str, BuiltHistory], restarts: Mapping[str, TableChange]
-    ) -> dict[str, BuiltHistory]:
+        self, histories: Mapping[str, Built], restarts: Mapping[str, TableChange]
+    ) -> dict[str, Built]:
         """The histories of tables that come back lack the versions since they stood still."""
         found = {}
         for key, change in restarts.items():
@@ -830,8 +830,8 @@ class Batches:
                 f"not all versions since {status.parts.get('history') or 'the log begins'} until "
                 f"{until:%Y-%m-%d %H:%M:%S.%f} UTC: {reason}"
             )
-            history = replace(built.history, gaps=(*built.history.gaps, gap))
-            found[key] = replace(built, history=history)
+            rows = replace(built.rows, gaps=(*built.rows.gaps, gap))
+            found[key] = replace(built, rows=rows)
         return found
 
     def _changes(
@@ -846,8 +846,8 @@ class Batches:
         """What is new of each source, and the states that its tables have in the lake."""
         found = {}
         for source, each in taken.items():
-            current: dict[str, tuple[Current, tuple[str | None, ...]]] = {}
-            history: dict[str, tuple[History, tuple[str | None, ...]]] = {}
+            current: dict[str, State] = {}
+            history: dict[str, State] = {}
             for key in sorted(touched & self._store.manifest.tables.keys()):
                 table = self._store.manifest.tables[key]
                 if table.source != source or not again.begins_with(key):
@@ -901,11 +901,9 @@ class Batches:
                     built[key] = each
         return built
 
-    def _history(
-        self, sources: Mapping[str, SourceChanges], again: Again
-    ) -> dict[str, BuiltHistory]:
+    def _history(self, sources: Mapping[str, SourceChanges], again: Again) -> dict[str, Built]:
         """The histories of the tables that the batch is about, by key."""
-        built: dict[str, BuiltHistory] = {}
+        built: dict[str, Built] = {}
         for source, changes, folder in self._apart(sources, "history"):
             done = build_history(changes, self._in_tasks, folder, keys=dict(self._options.keys))
             for name, each in done.items():

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
-import pyarrow as pa
-
-from tailrace.spark.manifest.manifest import Current, DataFile
+from tailrace.spark.manifest.manifest import DataFile, TableRows
+from tailrace.spark.state.built import Built, failed, unsupported
 from tailrace.spark.state.current.conform import RefusedError
 from tailrace.spark.state.current.given import keyed
 from tailrace.spark.state.current.jobs import CutJob, FoldJob, cut, fold_all
@@ -23,18 +22,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tailrace.columns import Split, TableChange
-    from tailrace.spark.manifest.manifest import History
-    from tailrace.spark.parquet.deleted import DeletedRows, Rows
+    from tailrace.spark.parquet.deleted import DeletedRows
     from tailrace.spark.runtime.tasks import Runner
+    from tailrace.spark.state.built import State
     from tailrace.spark.state.changelog import ChangeFile
     from tailrace.spark.state.current.jobs import Folded
     from tailrace.spark.state.current.lineage import Life
     from tailrace.spark.state.current.patch import Patched, PatchJob
-    from tailrace.spark.state.current.patching import Patches, State
+    from tailrace.spark.state.current.patching import Patches
     from tailrace.spark.state.current.pieces import Base, Piece
     from tailrace.spark.state.current.plan import TablePlan
-
-    Committed = Mapping[str, tuple[Current, tuple[str | None, ...]]]
 
 
 NO_KEYS: Final[Mapping[str, tuple[str, ...]]] = {}
@@ -44,24 +41,6 @@ _GROUP_JOBS: Final = 8
 
 Job = TypeVar("Job")
 Worked = TypeVar("Worked")
-
-
-@dataclass(frozen=True)
-class Built:
-    """A table's current state in the making: the manifest's entry, and where its files are.
-
-    The names of the entry's files are not those that they will have. ``deleted`` are the rows that
-    the batch deletes, by the path of their file. With ``failed`` nothing was
-    made: the entry is none of a lake's, or, if it was ``moved``, the last state that a table had
-    under another name.
-    """
-
-    current: Current
-    paths: tuple[str | None, ...] = ()
-    seconds: float = 0.0
-    failed: Failure | None = None
-    moved: bool = False
-    deleted: Mapping[str, Rows] = field(default_factory=dict)
 
 
 def table_changes(splits: Sequence[Split]) -> list[TableChange]:
@@ -91,8 +70,8 @@ class SourceChanges:
 
     splits: Sequence[Split]
     files: Mapping[str, Sequence[ChangeFile]]
-    committed: Committed
-    histories: Mapping[str, tuple[History, tuple[str | None, ...]]] = field(default_factory=dict)
+    committed: Mapping[str, State]
+    histories: Mapping[str, State] = field(default_factory=dict)
     shard: str | None = None
     aside: frozenset[str] = frozenset()
     strangers: frozenset[str] = frozenset()
@@ -157,10 +136,10 @@ def build(
                 plan = _with_deleted(plan, source, life)
                 count = parts(plan, before, patches) if plan is not None else 0
             except RefusedError as error:
-                built[name] = _unsupported(str(error))
+                built[name] = unsupported(str(error))
                 continue
             except Exception as error:  # noqa: BLE001 - `failure` raises what is not its own
-                built[name] = _failed(failure(error))
+                built[name] = failed(failure(error))
                 continue
             if plan is not None:
                 plans[name] = plan
@@ -169,7 +148,7 @@ def build(
                     counts[name] = count
     built |= _Making(plans, begins, counts, run, folder, patches).make()
     for name in built.keys() & ended.keys():
-        if (reason := built[name].current.refused) is not None:
+        if (reason := built[name].rows.refused) is not None:
             last = _last(ended[name][0], name, ended[name][1], rejection(reason))
             built[name] = last if last.moved else replace(built[name], failed=last.failed)
     return built
@@ -196,7 +175,7 @@ def _last(source: SourceChanges, name: str, life: Life, cause: Failure) -> Built
     base = None if life.base == name or life.base in source.aside else life.base
     before = None if base is None else source.committed.get(base)
     if before is None or before[0].refused is not None:
-        return _failed(cause)
+        return failed(cause)
     return Built(*before, failed=cause, moved=True)
 
 
@@ -247,9 +226,9 @@ class _Making:
         spills: dict[str, dict[int, list[str]]] = {}
         for name, found in cut_all(cut, self._run, self._folder).items():
             if isinstance(found, str):
-                self._built[name] = _unsupported(found)
+                self._built[name] = unsupported(found)
             elif isinstance(found, Failure):
-                self._built[name] = _failed(found)
+                self._built[name] = failed(found)
             else:
                 spills[name] = found
         rest = [name for name in self._plans if name not in self._built]
@@ -265,7 +244,7 @@ class _Making:
         try:
             return work()
         except Exception as error:  # noqa: BLE001 - `failure` raises what is not its own
-            self._built[name] = _failed(failure(error))
+            self._built[name] = failed(failure(error))
             return None
 
     def _patch(
@@ -275,7 +254,7 @@ class _Making:
         for name in names:
             built, cut = self._built[name], spills.get(name, {})
             out = self._folder / f"tail-{len(made)}"
-            state, count = (built.current, built.paths), self._parts[name]
+            state, count = (built.rows, built.paths), self._parts[name]
             plan = self._plans[name]
             work = partial(jobs, plan, state, count, cut, self._limits, out)
             if (found := self._guarded(name, work)) is not None:
@@ -397,7 +376,7 @@ def _kept(plan: TablePlan, before: State | None, *, patch: bool) -> Built:
             if patch or not plan.pieces:
                 tails, paths = known.tails, before[1]
     target = plan.target
-    current = Current(
+    current = TableRows(
         target.columns,
         target.key,
         files,
@@ -418,12 +397,12 @@ def _with_patches(
     done: list[Patched] = []
     for result in results:
         if isinstance(result, Failure):
-            return _failed(result)
+            return failed(result)
         if result.refused is not None:
-            return _unsupported(result.refused)
+            return unsupported(result.refused)
         done.append(result)
-    current, paths, deleted = patched((built.current, built.paths), jobs, done)
-    return Built(current, paths, sum(result.seconds for result in done), deleted=deleted)
+    current, paths, deleted = patched((built.rows, built.paths), jobs, done)
+    return Built(current, paths, seconds=sum(result.seconds for result in done), deleted=deleted)
 
 
 def _with(built: Built, bucket: int, result: Folded | Failure) -> Built:
@@ -431,20 +410,12 @@ def _with(built: Built, bucket: int, result: Folded | Failure) -> Built:
     if built.failed is not None:
         return built
     if isinstance(result, Failure):
-        return _failed(result)
-    current = built.current
+        return failed(result)
+    current = built.rows
     if result.refused is not None or current.refused is not None:
-        return _unsupported(current.refused or result.refused or "")
+        return unsupported(current.refused or result.refused or "")
     file = DataFile("", result.rows, result.size, result.memory)
     files = (*current.files[:bucket], file, *current.files[bucket + 1 :])
     paths = (*built.paths[:bucket], result.path, *built.paths[bucket + 1 :])
     current = replace(current, files=files, unseen=current.unseen + result.unseen)
-    return Built(current, paths, built.seconds + result.seconds)
-
-
-def _unsupported(reason: str) -> Built:
-    return Built(Current(pa.schema([]), (), refused=reason))
-
-
-def _failed(cause: Failure) -> Built:
-    return Built(Current(pa.schema([]), ()), failed=cause)
+    return Built(current, paths, seconds=built.seconds + result.seconds)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from tailrace.spark.manifest.manifest import Current, DataFile
+from tailrace.spark.manifest.manifest import DataFile, TableRows
 from tailrace.spark.parquet.deleted import NO_ROWS, joined
 from tailrace.spark.state.current.patch import PatchJob
 from tailrace.spark.state.current.rows import ROW_GROUP
@@ -25,10 +25,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tailrace.spark.parquet.deleted import Rows
+    from tailrace.spark.state.built import State
     from tailrace.spark.state.current.patch import Patched
     from tailrace.spark.state.current.plan import TablePlan
-
-    State = tuple[Current, tuple[str | None, ...]]
 
 
 @dataclass(frozen=True)
@@ -121,7 +120,7 @@ def jobs(
     return found
 
 
-def _worn(current: Current, fresh: int, limits: Patches) -> dict[int, int]:
+def _worn(current: TableRows, fresh: int, limits: Patches) -> dict[int, int]:
     """The buckets whose files this batch rewrites, and these files' bytes. The files whose deleted
     rows have cost the most, in proportion, come first.
     """
@@ -178,7 +177,7 @@ def _level(rows: int, together: int) -> int:
 
 def patched(
     before: State, jobs: Sequence[PatchJob], results: Sequence[Patched]
-) -> tuple[Current, tuple[str | None, ...], dict[str, Rows]]:
+) -> tuple[TableRows, tuple[str | None, ...], dict[str, Rows]]:
     """A table's files after its jobs, their paths, and the rows of them that are deleted now.
 
     Files with all rows deleted are left out. None of the results is a failure.

@@ -24,7 +24,8 @@ from tailrace.values.sql_type import sql_type
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from tailrace.spark.manifest.manifest import Current, History
+    from tailrace.spark.manifest.manifest import TableRows
+    from tailrace.spark.state.built import State
     from tailrace.spark.state.changelog import ChangeFile
     from tailrace.spark.state.current.lineage import Life, Segment
 
@@ -64,7 +65,7 @@ class TablePlan:
 def plan_table(
     life: Life,
     files: Mapping[str, Sequence[ChangeFile]],
-    committed: Mapping[str, tuple[Current, tuple[str | None, ...]]],
+    committed: Mapping[str, State],
     *,
     given: Collection[str] = (),
     shard: str | None = None,
@@ -118,7 +119,7 @@ def plan_table(
     before = len(base.paths) if base is not None else 1
     memory = fresh = sum(file.memory for _, file in found)
     if known is not None:
-        memory += sum(each.memory for each in known[0].data)
+        memory += sum(each.memory for each in known[0].placed)
     buckets = 1
     if one_key and not (partial and moved):
         buckets = _bucket_count(memory, before if base is not None else None)
@@ -142,7 +143,7 @@ def plan_table(
 def has_begun(
     life: Life,
     files: Mapping[str, Sequence[ChangeFile]],
-    committed: Mapping[str, tuple[Current | History, tuple[str | None, ...]]],
+    committed: Mapping[str, State],
     ours: Collection[str] = (*CURRENT_FIELDS, RAW),
 ) -> bool:
     """Whether a table had a state, in the version before or with its first rows since.
@@ -176,7 +177,7 @@ def _overlapping(
 def _shape(
     life: Life,
     files: Mapping[str, Sequence[ChangeFile]],
-    committed: Mapping[str, tuple[Current, tuple[str | None, ...]]],
+    committed: Mapping[str, State],
 ) -> tuple[Target, tuple[str, ...], tuple[tuple[str, str | None, str | None], ...]] | None:
     """The table's columns and key at the end of its life: those that its newest rows have.
 
@@ -210,7 +211,7 @@ def _shape(
     return Target(final, _renamed_key(key, sources)), notes, added
 
 
-def _added_before(current: Current) -> Alteration:
+def _added_before(current: TableRows) -> Alteration:
     """The columns that earlier runs met no row of, as if they were added now."""
     return Alteration(added={name: Added(text, unknown) for name, text, unknown in current.added})
 
@@ -252,7 +253,7 @@ def _pieces(
             low = high
 
 
-def _base(life: Life, known: tuple[Current, tuple[str | None, ...]], target: Target) -> Base:
+def _base(life: Life, known: State, target: Target) -> Base:
     current, paths = known
     alterations = [_added_before(current), *(done for _, done in life.alterations)]
     sources = sources_for(target.columns, current.columns, alterations)

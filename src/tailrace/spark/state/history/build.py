@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby, zip_longest
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tailrace.spark.manifest.manifest import Current, DataFile, History
+from tailrace.spark.manifest.manifest import DataFile, TableRows
 from tailrace.spark.parquet.footer import row_groups
+from tailrace.spark.state.built import Built, ClosedFile, failed, unsupported
 from tailrace.spark.state.current.build import NO_KEYS, cut_all, grouped, table_changes
 from tailrace.spark.state.current.conform import RefusedError
 from tailrace.spark.state.current.given import keyed
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tailrace.spark.runtime.tasks import Runner
+    from tailrace.spark.state.built import State
     from tailrace.spark.state.changelog import ChangeFile
     from tailrace.spark.state.current.build import SourceChanges
     from tailrace.spark.state.current.lineage import Life
@@ -33,47 +35,10 @@ if TYPE_CHECKING:
     from tailrace.spark.state.history.jobs import Bucket, Written
     from tailrace.spark.state.history.stages import Stage
 
-    Rows = tuple[Current, tuple[str | None, ...]]
 
 _OURS = tuple(field.name for field in HISTORY_FIELDS)
 _STAMP = "_valid_from"
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-
-
-@dataclass(frozen=True)
-class ClosedFile:
-    """A new file of versions that ended; ``columns`` are those that the table had."""
-
-    file: DataFile
-    path: str
-    columns: pa.Schema
-
-
-@dataclass(frozen=True)
-class BuiltHistory:
-    """A table's history in the making: the manifest's entry, and where its files are.
-
-    ``paths`` are those of the files of open versions by bucket, committed or new; ``closed`` the
-    new files of closed versions, in log order, which the entry does not list yet. With ``failed``
-    nothing was made: the entry is none of a lake's.
-    """
-
-    history: History
-    paths: tuple[str | None, ...] = ()
-    closed: tuple[ClosedFile, ...] = ()
-    seconds: float = 0.0
-    failed: Failure | None = None
-
-
-@dataclass(frozen=True)
-class _Made:
-    """What a stage came to: its open versions as if they were a current state, and closed files."""
-
-    current: Current
-    paths: tuple[str | None, ...] = ()
-    closed: tuple[ClosedFile, ...] = ()
-    seconds: float = 0.0
-    failed: Failure | None = None
 
 
 def build_history(
@@ -81,12 +46,12 @@ def build_history(
     run: Runner,
     folder: Path,
     keys: Mapping[str, tuple[str, ...]] = NO_KEYS,
-) -> dict[str, BuiltHistory]:
+) -> dict[str, Built]:
     """The histories of the sources' tables, each after its source's splits.
 
-    As `tailrace.spark.state.current.build.build`; a table that was dropped keeps its history.
+    As `tailrace.spark.state.rows.build.build`; a table that was dropped keeps its history.
     """
-    built: dict[str, BuiltHistory] = {}
+    built: dict[str, Built] = {}
     for number, source in enumerate(sources):
         files = keyed(source.files, keys)
         found = stages(source.histories, files, table_changes(source.splits), source.wanted)
@@ -101,55 +66,53 @@ def build_history(
             if cause is not None and known is None and cause.origins and _is_over(mine):
                 continue  # a table that is set aside had the name for a moment
             if cause is not None:
-                built[name] = BuiltHistory(History(pa.schema([]), ()), failed=cause)
+                built[name] = failed(cause)
             elif mine:
                 built[name] = _together(known, mine)
             elif known is not None:
-                built[name] = BuiltHistory(*known)
+                built[name] = Built(*known)
     return built
 
 
-def _is_over(mine: Mapping[Stage, _Made]) -> bool:
+def _is_over(mine: Mapping[Stage, Built]) -> bool:
     """Whether no table has the name any more."""
     return next(reversed([*mine])).high is not None
 
 
-def _together(
-    before: tuple[History, tuple[str | None, ...]] | None, mine: dict[Stage, _Made]
-) -> BuiltHistory:
+def _together(before: State | None, mine: dict[Stage, Built]) -> Built:
     """A table's history out of its stages; the last stage's rows are open unless it has an end."""
     made = list(mine.values())
     left = next(reversed(mine)).high is None
-    last = made[-1].current
+    last = made[-1].rows
     known = before[0] if before is not None else None
     columns = last.columns
     if last.refused is not None and known is not None:
         columns = known.columns  # its closed files have them
     paths = made[-1].paths if left else (None,) * len(made[-1].paths)
     gaps = dict.fromkeys((*(known.gaps if known is not None else ()), *_gaps(mine)))
-    history = History(
+    history = TableRows(
         columns,
         last.key,
         last.files if left else (None,) * len(last.files),
-        known.closed if known is not None else (),
         last.refused if left else None,  # the rejected rows are gone
         last.unseen,
         last.notes,
         last.unlogged,
         last.added,
-        tuple(gaps),
+        closed=known.closed if known is not None else (),
+        gaps=tuple(gaps),
     )
     closed = tuple(each for stage in made for each in stage.closed)
-    return BuiltHistory(history, paths, closed, sum(stage.seconds for stage in made))
+    return Built(history, paths, closed, sum(stage.seconds for stage in made))
 
 
-def _gaps(mine: Mapping[Stage, _Made]) -> Iterator[str]:
+def _gaps(mine: Mapping[Stage, Built]) -> Iterator[str]:
     """The messages about stages without versions, where the table was recreated since."""
-    following = [made.current.refused for made in mine.values()][1:]
+    following = [made.rows.refused for made in mine.values()][1:]
     for (stage, made), later in zip_longest(mine.items(), following):
-        if made.current.refused is not None and later is None and stage.end is not None:
+        if made.rows.refused is not None and later is None and stage.end is not None:
             until = _EPOCH + dt.timedelta(microseconds=stage.end.micros)
-            yield f"not all versions until {until:%Y-%m-%d %H:%M:%S.%f} UTC: {made.current.refused}"
+            yield f"not all versions until {until:%Y-%m-%d %H:%M:%S.%f} UTC: {made.rows.refused}"
 
 
 class _Run:
@@ -168,9 +131,9 @@ class _Run:
         self._keys = keys
         self._run = run
         self._folder = folder
-        self._made: dict[Stage, _Made] = {}
+        self._made: dict[Stage, Built] = {}
 
-    def make(self, found: Sequence[Stage]) -> dict[Stage, _Made]:
+    def make(self, found: Sequence[Stage]) -> dict[Stage, Built]:
         """All of them, side by side those that need not wait for each other.
 
         A stage of which nothing is known, neither rows nor columns, is not in the result.
@@ -186,16 +149,16 @@ class _Run:
         named: dict[str, Stage] = {}
         for number, stage in enumerate(wave):
             if (cause := self._cannot(stage)) is not None:
-                self._made[stage] = _failed(cause)
+                self._made[stage] = failed(cause)
                 continue
             try:
                 plan = self._plan(stage, stage.life)
                 begun = self._kept(stage, plan) if plan is not None else self._empty(stage)
             except RefusedError as error:
-                self._made[stage] = _unsupported(str(error))
+                self._made[stage] = unsupported(str(error))
                 continue
             except Exception as error:  # noqa: BLE001 - `failure` raises what is not its own
-                self._made[stage] = _failed(failure(error))
+                self._made[stage] = failed(failure(error))
                 continue
             if plan is not None:
                 plans[str(number)], named[str(number)] = plan, stage
@@ -203,7 +166,7 @@ class _Run:
                 self._made[stage] = begun
         self._work(plans, named, folder)
         made = self._made
-        self._stop([each for each in wave if each in made and made[each].current.refused], folder)
+        self._stop([each for each in wave if each in made and made[each].rows.refused], folder)
 
     def _cannot(self, stage: Stage) -> Failure | None:
         """Why a stage cannot be made: a table is set aside, or a stage before has failed."""
@@ -219,15 +182,15 @@ class _Run:
                 return before.failed
         return None
 
-    def _rows(self, stage: Stage) -> Rows | None:
+    def _rows(self, stage: Stage) -> State | None:
         """What a stage begins with."""
         if stage.after is not None:
             before = self._made.get(stage.after)
-            return (before.current, before.paths) if before is not None else None
+            return (before.rows, before.paths) if before is not None else None
         if stage.base is not None:
             history, paths = self._source.histories[stage.base]
             gone = not history.key and history.refused is None
-            return None if gone else (_as_current(history), paths)
+            return None if gone else (history, paths)
         return None
 
     def _plan(self, stage: Stage, life: Life) -> TablePlan | None:
@@ -244,7 +207,7 @@ class _Run:
             return plan
         return replace(plan, base=replace(plan.base, stamp=_STAMP))
 
-    def _kept(self, stage: Stage, plan: TablePlan) -> _Made:
+    def _kept(self, stage: Stage, plan: TablePlan) -> Built:
         """A stage with the files that stay, if any."""
         rows = self._rows(stage)
         files: tuple[DataFile | None, ...] = (None,) * plan.buckets
@@ -253,8 +216,8 @@ class _Run:
             files, paths = rows[0].files, rows[1]
         unseen = rows[0].unseen if rows is not None else 0
         target = plan.target
-        return _Made(
-            Current(
+        return Built(
+            TableRows(
                 target.columns,
                 target.key,
                 files,
@@ -267,12 +230,12 @@ class _Run:
             paths,
         )
 
-    def _empty(self, stage: Stage) -> _Made | None:
+    def _empty(self, stage: Stage) -> Built | None:
         """A stage without rows, in the columns that its table had before."""
         before = self._made.get(stage.emptied) if stage.emptied is not None else None
-        if before is None or before.current.refused:
+        if before is None or before.rows.refused:
             return None
-        return _Made(replace(before.current, files=(None,), unseen=0), (None,))
+        return Built(replace(before.rows, files=(None,), unseen=0), (None,))
 
     def _work(
         self, plans: Mapping[str, TablePlan], named: Mapping[str, Stage], folder: Path
@@ -283,10 +246,10 @@ class _Run:
         for number, plan in plans.items():
             stage, spilled = named[number], spills.get(number, {})
             if isinstance(spilled, Failure):
-                self._made[stage] = _failed(spilled)
+                self._made[stage] = failed(spilled)
                 continue
             if isinstance(spilled, str):
-                self._made[stage] = _unsupported(spilled)
+                self._made[stage] = unsupported(spilled)
                 continue
             for bucket in range(plan.buckets):
                 name = f"{number}-{bucket}"
@@ -294,7 +257,7 @@ class _Run:
                 try:
                     job = _job(plan, stage.end, bucket, cut, folder / name)
                 except Exception as error:  # noqa: BLE001 - `failure` raises what is not its own
-                    self._made[stage] = _failed(failure(error))
+                    self._made[stage] = failed(failure(error))
                     break
                 if job is not None:
                     jobs.append((stage, bucket, job))
@@ -320,7 +283,7 @@ class _Run:
             except RefusedError:  # not even that can be told
                 continue
             except Exception as error:  # noqa: BLE001 - `failure` raises what is not its own
-                self._made[stage] = _failed(failure(error))
+                self._made[stage] = failed(failure(error))
                 continue
             for bucket, path in enumerate(base.paths):
                 outputs = _outputs(folder / f"stopped-{number}-{bucket}")
@@ -377,20 +340,20 @@ def _outputs(out: Path) -> tuple[Path, Path]:
     return out.with_name(f"{out.name}.parquet"), out.with_name(f"{out.name}.closed.parquet")
 
 
-def _with(made: _Made, bucket: int, result: Bucket | Failure) -> _Made:
+def _with(made: Built, bucket: int, result: Bucket | Failure) -> Built:
     """The stage with a bucket's new files."""
     if made.failed is not None:
         return made
     if isinstance(result, Failure):
-        return _failed(result)
-    current = made.current
+        return failed(result)
+    current = made.rows
     if result.refused is not None or current.refused is not None:
-        return _unsupported(current.refused or result.refused or "")
+        return unsupported(current.refused or result.refused or "")
     files = (*current.files[:bucket], _file(result.open), *current.files[bucket + 1 :])
     paths = (*made.paths[:bucket], result.open.path, *made.paths[bucket + 1 :])
     current = replace(current, files=files, unseen=current.unseen + result.unseen)
     closed = (*made.closed, *_closed(result, current.columns))
-    return _Made(current, paths, closed, made.seconds + result.seconds)
+    return Built(current, paths, closed, made.seconds + result.seconds)
 
 
 def _closed(result: Bucket, columns: pa.Schema) -> tuple[ClosedFile, ...]:
@@ -402,25 +365,3 @@ def _file(written: Written) -> DataFile | None:
     if written.path is None:
         return None
     return DataFile("", written.rows, written.size, written.memory)
-
-
-def _as_current(history: History) -> Current:
-    """The open versions as if they were a current state."""
-    return Current(
-        history.columns,
-        history.key,
-        history.open,
-        history.refused,
-        history.unseen,
-        history.notes,
-        history.unlogged,
-        history.added,
-    )
-
-
-def _unsupported(reason: str) -> _Made:
-    return _Made(Current(pa.schema([]), (), refused=reason))
-
-
-def _failed(cause: Failure) -> _Made:
-    return _Made(Current(pa.schema([]), ()), failed=cause)
