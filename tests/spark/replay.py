@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 from tailrace.columns import plan_splits
 from tailrace.spark.mirror.splits import SplitJob, write_split
 from tailrace.spark.parquet.deleted import NO_ROWS, joined
-from tailrace.spark.state.current.build import SourceChanges, build
+from tailrace.spark.state.current.build import build
+from tailrace.spark.state.source_changes import SourceChanges
 from tailrace.storage import find
 from tailrace.table_filter import TableFilter
 from tests.recorded import ROOT
@@ -125,9 +126,9 @@ batches = partial(current_states, statements="error", every=True)
 
 def check_rows(rows, wanted, case):
     """Rows are what SELECT gave; of a table that is gone, or empty, there are none."""
-    if rows is None or wanted is None or not wanted["count"]:
+    if rows is None or wanted is None or not wanted["rows"]:
         assert not (rows is not None and rows.num_rows), case
-        assert wanted is None or not wanted["count"], case
+        assert wanted is None or not wanted["rows"], case
         return
     assert differences(rows, wanted) == [], case
 

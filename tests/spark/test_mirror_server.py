@@ -12,7 +12,7 @@ from tailrace.live.session import Identity, Session
 from tailrace.live.url import Source
 from tailrace.position import Position
 from tailrace.spark import mirror
-from tailrace.spark.input.spool import Room
+from tailrace.spark.input.server_log import Room
 from tailrace.spark.input.start_position import load
 from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.manifest.lake_options import FORMATS

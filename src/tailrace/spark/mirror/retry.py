@@ -18,7 +18,7 @@ from tailrace.constants import MAGIC
 from tailrace.errors import LogPurged, UsageError
 from tailrace.position import Position, sequence_at
 from tailrace.spark.input.cursor import SourceCursor
-from tailrace.spark.input.spool import ServerLogs
+from tailrace.spark.input.server_log import ServerLog
 from tailrace.spark.input.start_position import SUFFIX, load
 from tailrace.spark.input.taken import Taken
 from tailrace.spark.lake.asides import in_order
@@ -29,7 +29,7 @@ from tailrace.spark.mirror.batch import Again
 from tailrace.spark.mirror.statements import earlier_names
 from tailrace.spark.state.cascade.build import parents
 from tailrace.spark.state.cascade.keys import links_of
-from tailrace.spark.state.current.build import table_changes
+from tailrace.spark.state.source_changes import table_changes
 from tailrace.storage import LogSeries
 from tailrace.table_name import TableName
 
@@ -249,7 +249,7 @@ class _Retry:
             self._parents(splits, names),
         )
         begun = self._point(place) if place else cursor.begun
-        taken = Taken(series, splits, begun, cursor.seen)
+        taken = Taken(series, splits, begun, cursor.planner.seen)
         self.reports.append(self._batches.take_up({self._group.source: taken}, again))
         self.offers |= self._batches.offers
 
@@ -325,12 +325,12 @@ class _Retry:
         name, group = Position.parse(place).file if place else self._first, self._group
         series = self._sources.series(group.source)
         found = None if series is None else _from(series, name)
-        logs = self._sources.server(group.source) if found is None else None
-        copy: ServerLogs | None = None
+        logs = self._sources.received.get(group.source) if found is None else None
+        copy: ServerLog | None = None
         try:
             if logs is not None:
                 folder = logs.folder.with_name(f"{logs.folder.name}{AGAIN}")
-                copy = ServerLogs(logs.source, within(self._store.sources, folder))
+                copy = ServerLog(logs.source, within(self._store.sources, folder))
                 found = self._received(copy, name)
             if found is None and needed:
                 raise _gone(group, name)
@@ -339,7 +339,7 @@ class _Retry:
             if copy is not None:
                 shutil.rmtree(copy.folder, ignore_errors=True)
 
-    def _received(self, copy: ServerLogs, name: str) -> LogSeries | None:
+    def _received(self, copy: ServerLog, name: str) -> LogSeries | None:
         """A server's log from a file on, received once more; None where it no longer has it."""
         shutil.rmtree(copy.folder, ignore_errors=True)
         try:
