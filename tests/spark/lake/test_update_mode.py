@@ -8,7 +8,8 @@ from tailrace.errors import LakeChanged, PipelineError, UsageError
 from tailrace.spark.lake.open import open_store
 from tailrace.spark.manifest.lake_options import LakeOptions
 from tailrace.spark.manifest.manifest import Manifest
-from tailrace.spark.mirror.batch import Batches
+from tailrace.spark.mirror.batch import Setting
+from tailrace.spark.mirror.batches import Batches
 from tests.spark.history.landing import land
 from tests.spark.replay import SHOP
 
@@ -54,7 +55,7 @@ def batches(monkeypatch, failures):
     monkeypatch.setattr(Batches, "_run", run)
     made = LakeOptions.of({"format": "delta"})
     store = SimpleNamespace(manifest=Manifest())
-    return Batches(store, made, None, lambda *_: None), tried
+    return Batches(Setting(store, made, None, lambda *_: None)), tried
 
 
 def test_a_batch_is_made_again_where_others_were_first(monkeypatch):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tailrace.spark.input.cursor import SourceCursor
     from tailrace.spark.input.sources import Sources
     from tailrace.spark.lake.protocol import LakeStore
-    from tailrace.spark.mirror.batch import Batches
+    from tailrace.spark.mirror.batches import Batches
     from tailrace.spark.mirror.report import MirrorReport
     from tailrace.spark.mirror.unnamed import AskedNames
     from tailrace.spark.runtime.workers import Workers

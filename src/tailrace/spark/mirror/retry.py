@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from tailrace.spark.lake.protocol import LakeStore
     from tailrace.spark.manifest.manifest import Manifest, SourceState, TableState
     from tailrace.spark.manifest.status import Status
-    from tailrace.spark.mirror.batch import Batches
+    from tailrace.spark.mirror.batches import Batches
     from tailrace.spark.mirror.report import MirrorReport
     from tailrace.spark.mirror.unnamed import Answer, AskedNames
     from tailrace.table_filter import TableFilter
