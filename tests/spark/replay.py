@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 from tailrace.columns import plan_splits
 from tailrace.spark.mirror.splits import SplitJob, write_split
 from tailrace.spark.parquet.deleted import NO_ROWS, joined
-from tailrace.spark.state.current.build import SourceChanges, build
+from tailrace.spark.state.current.build import build
+from tailrace.spark.state.source_changes import SourceChanges
 from tailrace.storage import find
 from tailrace.table_filter import TableFilter
 from tests.recorded import ROOT

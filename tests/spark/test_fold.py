@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 import tailrace.spark.state.current.plan as planning
 from tailrace.position import sequence
-from tailrace.spark.state.current.build import SourceChanges, build
+from tailrace.spark.state.current.build import build
+from tailrace.spark.state.source_changes import SourceChanges
 from tests.spark.batches import batch, changelog
 from tests.spark.history.making import EPOCH, Histories
 from tests.spark.replay import run, run_twice

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 import tailrace.spark.state.current.plan as planning
 from tailrace.spark.manifest.manifest import DataFile
 from tailrace.spark.parquet.deleted import NO_ROWS
-from tailrace.spark.state.current.build import SourceChanges, build
+from tailrace.spark.state.current.build import build
 from tailrace.spark.state.current.patching import Patches, swallowed
+from tailrace.spark.state.source_changes import SourceChanges
 from tests.spark.batches import batch, changelog
 from tests.spark.replay import deleted_in, rows_of, run, with_deleted
 

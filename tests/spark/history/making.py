@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tailrace.columns import plan_splits
-from tailrace.spark.state.current.build import SourceChanges
 from tailrace.spark.state.history.build import build_history
+from tailrace.spark.state.source_changes import SourceChanges
 from tailrace.storage import find
 from tests.spark.replay import change_files, run
 from tools.campaign.mirrored_checks import at

@@ -30,11 +30,11 @@ from tailrace.spark.parquet.shapes import merged, plain_schema
 from tailrace.spark.state.current import raw
 from tailrace.spark.state.current.flat import SEQ
 from tailrace.spark.state.current.fold import key_columns
-from tailrace.spark.state.current.jobs import read_spill, write_spill
 from tailrace.spark.state.current.keys import buckets
 from tailrace.spark.state.current.rows import RAW, ROW_GROUP
 from tailrace.spark.state.failure import Failure, attempt, failure
 from tailrace.spark.state.history.jobs import HISTORY_FIELDS
+from tailrace.spark.state.spill import read_spill, write_spill
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

@@ -34,14 +34,10 @@ from tailrace.spark.mirror.unnamed import Missing, missing_names
 from tailrace.spark.state.cascade.build import carry_out
 from tailrace.spark.state.cascade.keys import links_of
 from tailrace.spark.state.current import patching
-from tailrace.spark.state.current.build import (
-    SourceChanges,
-    build,
-    table_changes,
-    with_a_begin,
-)
-from tailrace.spark.state.failure import Failure, check_writable, failure, rejection
+from tailrace.spark.state.current.build import build
+from tailrace.spark.state.failure import Failure, check_writable, failure
 from tailrace.spark.state.history.build import build_history
+from tailrace.spark.state.source_changes import SourceChanges, table_changes
 from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
@@ -324,7 +320,6 @@ class Batch:
         histories: dict[str, Built] = {}
         if "history" in self._options.keep:
             histories = self._history(sources)
-            histories |= self._rejected_histories(sources, histories)
             histories |= self._with_gaps(histories)
             laps.lap("history")
         not_kept = self._not_kept()
@@ -648,29 +643,6 @@ class Batch:
         bare = self._setting.workers.run(write_tables, more, total)
         parts += [(job.split.source, each) for job, each in zip(more, bare, strict=True)]
         return parts, missing
-
-    def _rejected_histories(
-        self, sources: Mapping[str, SourceChanges], histories: Mapping[str, Built]
-    ) -> dict[str, Built]:
-        """The histories that cannot continue, as failures: their tables are set aside."""
-        found = {}
-        refused = {
-            key: each
-            for key, each in histories.items()
-            if each.rows.refused is not None and not self._never_had_a_history(key)
-        }
-        for source, changes in sources.items() if refused else ():
-            ended = with_a_begin(changes, dict(self._options.keys))
-            for key, built in refused.items():
-                name = self._name(key, source)
-                mine = not self._options.shards or key.startswith(f"{source}/")
-                if mine and name in ended:
-                    found[key] = replace(built, failed=rejection(built.rows.refused or ""))
-        return found
-
-    def _never_had_a_history(self, key: str) -> bool:
-        known = self._store.manifest.tables.get(key)
-        return known is not None and known.history is not None and known.history.refused is not None
 
     def _with_gaps(self, histories: Mapping[str, Built]) -> dict[str, Built]:
         """The histories of tables that come back lack the versions since they stood still."""

@@ -29,7 +29,7 @@ from tailrace.spark.mirror.batch import Again
 from tailrace.spark.mirror.statements import earlier_names
 from tailrace.spark.state.cascade.build import parents
 from tailrace.spark.state.cascade.keys import links_of
-from tailrace.spark.state.current.build import table_changes
+from tailrace.spark.state.source_changes import table_changes
 from tailrace.storage import LogSeries
 from tailrace.table_name import TableName
 

@@ -48,11 +48,10 @@ class Built:
     deleted: Mapping[str, Rows] = field(default_factory=dict)
 
 
-def unsupported(reason: str) -> Built:
-    """A table that has no state, and why."""
-    return Built(TableRows(pa.schema([]), (), refused=reason))
-
-
 def failed(cause: Failure) -> Built:
-    """A table of which nothing was made."""
+    """A table of which nothing was made. Its entry says why one is unsupported by what it is, and
+    not for the tables that it has rows of.
+    """
+    if cause.rejected and not cause.origins:
+        return Built(TableRows(pa.schema([]), (), refused=cause.reason))
     return Built(TableRows(pa.schema([]), ()), failed=cause)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
 
-    from tailrace.spark.lake.iceberg.snapshot import Manifests
+    from tailrace.spark.lake.iceberg.state import Memory
 
 SNAPSHOTS: Final = "tailrace.max-snapshots"
 """A table's property: how many snapshots it keeps at most."""
@@ -96,7 +96,7 @@ def _line(metadata: TableMetadata) -> list[Snapshot]:
 
 
 def left_by(
-    table: Table, manifests: Manifests, snapshots: Sequence[Snapshot], added: Collection[str]
+    table: Table, memory: Memory, snapshots: Sequence[Snapshot], added: Collection[str]
 ) -> list[Left]:
     """What removed snapshots leave over: all but the last of some that follow each other.
 
@@ -106,12 +106,14 @@ def left_by(
     found = []
     used: set[str] = set()
     for old, new in pairwise(snapshots):
-        here = {each.manifest_path: each for each in manifests.all(new)}
-        gone = [each.manifest_path for each in manifests.all(old) if each.manifest_path not in here]
+        here = {each.manifest_path: each for each in memory.manifests(new)}
+        gone = [
+            each.manifest_path for each in memory.manifests(old) if each.manifest_path not in here
+        ]
         for manifest in here.values():
             if manifest.added_snapshot_id != new.snapshot_id or not manifest.deleted_files_count:
                 continue
-            used = used or {*added, *manifests.paths(table.metadata.current_snapshot())}
+            used = used or {*added, *memory.paths(table.metadata.current_snapshot())}
             gone += [
                 entry.data_file.file_path
                 for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=False)
