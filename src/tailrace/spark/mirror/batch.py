@@ -173,6 +173,7 @@ def restarts(
     return found
 
 
+@dataclass
 class Batch:
     """What was ``taken`` of each source, to be made and committed once.
 
@@ -182,33 +183,22 @@ class Batch:
     a new lake may begin so; ``partly``: more is to come that was there when the run began.
     """
 
-    def __init__(
-        self,
-        setting: Setting,
-        taken: Mapping[str, Taken],
-        again: Again,
-        every: Mapping[str, Taken],
-        *,
-        looks: bool,
-        cuts: bool,
-        checks: CompleteTables | None,
-        partly: bool,
-    ) -> None:
-        self.offers: dict[TableName, Answer] = {}
-        """What the log tells of tables that are still without names."""
-        self.looked = False
-        """Whether it has looked at all tables."""
-        self._setting = setting
-        self._store = setting.store
-        self._options = setting.options
-        self._key, self._name = setting.key, setting.name
-        self._taken = taken
-        self._again = again
-        self._every = every
-        self._looks = looks
-        self._cuts = cuts
-        self._checks = checks
-        self._partly = partly
+    setting: Setting
+    taken: Mapping[str, Taken]
+    again: Again
+    every: Mapping[str, Taken]
+    looks: bool
+    cuts: bool
+    checks: CompleteTables | None
+    partly: bool
+    offers: dict[TableName, Answer] = field(default_factory=dict, init=False)
+    """What the log tells of tables that are still without names."""
+    looked: bool = field(default=False, init=False)
+    """Whether it has looked at all tables."""
+
+    def __post_init__(self) -> None:
+        self._store, self._options = self.setting.store, self.setting.options
+        self._key, self._name = self.setting.key, self.setting.name
         self._followed: dict[str, Followed] = {}
         """The tables of each source that the batch reads although they are not selected."""
         self._restarts: dict[str, TableChange] = {}
@@ -217,11 +207,11 @@ class Batch:
 
     def run(self, seconds: dict[str, float]) -> MirrorReport:
         """Make and commit it; ``seconds`` were spent before, by phase. Raises also `Cut`."""
-        store, again, taken = self._store, self._again, self._taken
+        store, again, taken = self._store, self.again, self.taken
         laps = _Laps(dict(seconds))
         for source, each in taken.items():
             self._followed[source] = self._follow(source, each)
-            for key, (at, change) in restarts(self._setting, source, each).items():
+            for key, (at, change) in restarts(self.setting, source, each).items():
                 if again.keys is None and at == each.begin:
                     self._restarts[key] = change
         retried = again.keys or frozenset(self._restarts)
@@ -229,9 +219,9 @@ class Batch:
         files, quiet = self._read()
         touched = self._touched(files)
         aside = (again.keys or frozenset()) - again.anew
-        keys = None if self._looks else self._of_all_sources(touched)
+        keys = None if self.looks else self._of_all_sources(touched)
         unusable = store.refresh(self._in_tasks, aside, keys)
-        self.looked = self._looks
+        self.looked = self.looks
         self._asides = replace(self._asides, before=store.manifest)
         for key, cause in unusable.items():
             if key not in again.anew:
@@ -242,9 +232,9 @@ class Batch:
             if again.keys is None:
                 made = replace(made, incomplete=self._incomplete(made))
                 self._cut_where_tables_end(made)
-            self._setting.tell("commit", 0, 1)
+            self.setting.tell("commit", 0, 1)
             manifest = store.commit(made)
-        self._setting.tell("commit", len(manifest.tables), len(manifest.tables))
+        self.setting.tell("commit", len(manifest.tables), len(manifest.tables))
         laps.lap("commit")
         size = sum(split.end - split.start for each in taken.values() for split in each.splits)
         landed = {key: made.files[key] for key in made.files if key in manifest.tables}
@@ -258,12 +248,12 @@ class Batch:
         statements name. Where foreign keys are carried out, it may be about any table of a source.
         """
         tables = self._store.manifest.tables
-        if self._again.keys is not None:
-            return self._again.keys
+        if self.again.keys is not None:
+            return self.again.keys
         found = {*files, *self._restarts}
-        if self._setting.applies:
-            found |= {key for key in tables if tables[key].source in self._taken}
-        for source, each in self._taken.items():
+        if self.setting.applies:
+            found |= {key for key in tables if tables[key].source in self.taken}
+        for source, each in self.taken.items():
             names = {name for change in table_changes(each.splits) for name in change.names}
             several = {name for name in names if name.endswith(".*")}
             found |= {self._key(source, name) for name in names - several}
@@ -271,7 +261,7 @@ class Batch:
                 if any(is_named(name, self._name(key, source)) for name in several):
                     found.add(key)
         return frozenset(
-            key for key in found if key not in tables or tables[key].source in self._taken
+            key for key in found if key not in tables or tables[key].source in self.taken
         )
 
     def _of_all_sources(self, keys: Collection[str]) -> Collection[str]:
@@ -296,8 +286,8 @@ class Batch:
             if len(built.rows.gaps) > len(before) and key not in self._asides.retried:
                 source = self._source(key, made.files.get(key, ()))
                 gone.setdefault(source, set()).add(self._name(key, source))
-        for source, tables in gone.items() if self._cuts else ():
-            splits = self._taken[source].splits if source in self._taken else ()
+        for source, tables in gone.items() if self.cuts else ():
+            splits = self.taken[source].splits if source in self.taken else ()
             if (place := between(splits, tables)) is not None:
                 raise Cut(source, place)
 
@@ -309,17 +299,21 @@ class Batch:
         laps: _Laps,
     ) -> Made:
         """What the changes make of the committed states."""
-        taken, again, asides = self._taken, self._again, self._asides
+        taken, again, asides = self.taken, self.again, self._asides
         sources = self._changes(files, touched)
         followers: frozenset[str] = frozenset()
-        if self._setting.applies:
+        if self.setting.applies:
             sources, followers = self._carried_out(sources, files, quiet)
             laps.lap("cascades")
-        built = self._current(sources) if "current" in self._options.keep else {}
+        built: dict[str, Built] = {}
+        if "current" in self._options.keep:
+            is_patched = self._options.update_mode == "merge-on-read"
+            patches = patching.DEFAULT_PATCHES if is_patched else None
+            built = self._built("current", sources, partial(build, patches=patches))
         laps.lap("current")
         histories: dict[str, Built] = {}
         if "history" in self._options.keep:
-            histories = self._history(sources)
+            histories = self._built("history", sources, build_history)
             histories |= self._with_gaps(histories)
             laps.lap("history")
         not_kept = self._not_kept()
@@ -380,12 +374,12 @@ class Batch:
 
         Their changes are put into ``files``.
         """
-        again = self._again
+        again = self.again
         found: dict[str, SourceChanges] = {}
         followers: set[str] = set()
         top = self._store.staging / "cascades"
         for number, (source, changes) in enumerate(sources.items()):
-            splits = self._taken[source].splits
+            splits = self.taken[source].splits
             states = splits[-1].keys if splits else ()
             keys = dict(self._options.keys)
             links = links_of(states, changes.wanted, keys).carried
@@ -437,14 +431,14 @@ class Batch:
     def _works_on(self, source: str, name: str) -> bool:
         """Whether a table that follows others is made in the batch, or others follow it there."""
         key = self._key(source, name)
-        if self._again.has(key):
+        if self.again.has(key):
             return key not in self._asides.tables
-        return bool(self._again.anew) and TableName.parse(name) in self._again.also
+        return bool(self.again.anew) and TableName.parse(name) in self.again.also
 
     def _unread(self, source: str, children: Mapping[str, str]) -> dict[str, str]:
         """The tables of which not all changes are there, and why."""
         kept = "changelog" in self._options.keep
-        asides, again = self._asides, self._again
+        asides, again = self._asides, self.again
         found = {}
         for key, each in asides.tables.items():
             if each.source == source and (not kept or asides.stands(key, "changelog")):
@@ -482,15 +476,15 @@ class Batch:
         kept = made.built if "current" in self._options.keep else made.histories
         alive = kept.keys() | aside.keys()  # others were dropped
         tables = {key: each for key, each in tables.items() if key in alive}
-        found = statuses(self._store.manifest, self._taken, tables)
-        if self._checks is not None:
-            whole = not self._partly
-            self._checks.check(self._store.manifest, found, tables, self._taken, whole=whole)
+        found = statuses(self._store.manifest, self.taken, tables)
+        if self.checks is not None:
+            whole = not self.partly
+            self.checks.check(self._store.manifest, found, tables, self.taken, whole=whole)
         return found
 
     def _landing(self, key: str, files: Sequence[ChangeFile]) -> Sequence[ChangeFile]:
         """The files that go to a table's changelog."""
-        again = self._again
+        again = self.again
         if self._asides.stands(key, "changelog") or not again.has(key):
             return ()
         if again.keys is None or key in again.anew or "changelog" not in self._options.keep:
@@ -514,7 +508,7 @@ class Batch:
         cause = replace(cause, origins=origins)
         if cause.rejected:
             asides.rejected.add(key)
-            splits = self._taken[source].splits if source in self._taken else ()
+            splits = self.taken[source].splits if source in self.taken else ()
             before = known.set_aside if known is not None else None
             if before is not None and cause.reason in before.reason:  # it names the statement
                 cause = replace(cause, reason=before.reason)
@@ -536,7 +530,7 @@ class Batch:
             return files[0].source
         return next(
             source
-            for source, each in self._taken.items()
+            for source, each in self.taken.items()
             for split in each.splits
             for change in split.changes
             if key in {self._key(source, change.table), self._key(source, change.renamed or "")}
@@ -550,8 +544,8 @@ class Batch:
         With files of the changes that do nothing to other rows, by source.
         """
         folder = self._store.staging / "changelog"
-        taken, again, asides = self._taken, self._again, self._asides
-        options, setting = self._options, self._setting
+        taken, again, asides = self.taken, self.again, self._asides
+        options, setting = self._options, self.setting
         asked = None if self._store.manifest.version else setting.wanted
         tables = options.tables if asked is None else asked.tables
         unread = {source: asides.unread(source) for source in taken}
@@ -578,7 +572,7 @@ class Batch:
             lambda finished: setting.tell("read", sum(sizes[:finished]), total),
         )
         if asked is not None:
-            every = [*taken.values(), *self._every.values()]
+            every = [*taken.values(), *self.every.values()]
             asked.read(_tables_of(every).union(*(each.met for each in results)))
         for job, each in zip(jobs, results, strict=True):
             if each.skipped is not None:
@@ -618,12 +612,12 @@ class Batch:
         What later rows tell of the missing names is in `offers`.
         """
         missing: dict[str, Missing] = {}
-        for source in self._taken.keys() & set(self._setting.servers):
+        for source in self.taken.keys() & set(self.setting.servers):
             own = [
                 each for each in zip(jobs, results, strict=True) if each[0].split.source == source
             ]
             missing[source] = found = missing_names(
-                self._taken[source].splits, own, self._again.answers
+                self.taken[source].splits, own, self.again.answers
             )
             self.offers |= found.offers
         more = []
@@ -640,7 +634,7 @@ class Batch:
         if not more:
             return parts, missing
         total = sum(job.split.end - job.split.start for job in more)
-        bare = self._setting.workers.run(write_tables, more, total)
+        bare = self.setting.workers.run(write_tables, more, total)
         parts += [(job.split.source, each) for job, each in zip(more, bare, strict=True)]
         return parts, missing
 
@@ -667,9 +661,9 @@ class Batch:
         self, files: Mapping[str, Sequence[ChangeFile]], touched: frozenset[str]
     ) -> dict[str, SourceChanges]:
         """What is new of each source, and the states that its tables have in the lake."""
-        again, asides = self._again, self._asides
+        again, asides = self.again, self._asides
         found = {}
-        for source, each in self._taken.items():
+        for source, each in self.taken.items():
             current: dict[str, State] = {}
             history: dict[str, State] = {}
             for key in sorted(touched & self._store.manifest.tables.keys()):
@@ -709,32 +703,15 @@ class Batch:
     def _deleted(self, source: str, name: str) -> Mapping[str, DeletedRows]:
         return self._store.deleted(self._key(source, name))
 
-    def _current(self, sources: Mapping[str, SourceChanges]) -> dict[str, Built]:
-        """The current states of the tables that the batch is about, by key."""
-        patches = None
-        if self._options.update_mode == "merge-on-read":
-            patches = patching.DEFAULT_PATCHES
+    def _built(
+        self, part: str, sources: Mapping[str, SourceChanges], make: Callable[..., dict[str, Built]]
+    ) -> dict[str, Built]:
+        """The current states or the histories of the tables that the batch is about, by key."""
         built: dict[str, Built] = {}
-        for source, changes, folder in self._apart(sources, "current"):
-            done = build(
-                changes,
-                self._in_tasks,
-                folder,
-                keys=dict(self._options.keys),
-                patches=patches,
-            )
-            for name, each in done.items():
-                if self._again.has(key := self._key(source, name)):
-                    built[key] = each
-        return built
-
-    def _history(self, sources: Mapping[str, SourceChanges]) -> dict[str, Built]:
-        """The histories of the tables that the batch is about, by key."""
-        built: dict[str, Built] = {}
-        for source, changes, folder in self._apart(sources, "history"):
-            done = build_history(changes, self._in_tasks, folder, keys=dict(self._options.keys))
-            for name, each in done.items():
-                if self._again.has(key := self._key(source, name)):
+        keys = dict(self._options.keys)
+        for source, changes, folder in self._apart(sources, part):
+            for name, each in make(changes, self._in_tasks, folder, keys=keys).items():
+                if self.again.has(key := self._key(source, name)):
                     built[key] = each
         return built
 
@@ -756,7 +733,7 @@ class Batch:
         """The sources of tables that got their names from others, by key."""
         return {
             self._key(source, change.renamed): source
-            for source, each in self._taken.items()
+            for source, each in self.taken.items()
             for split in each.splits
             for change in split.changes
             if change.renamed is not None and self._wanted(source, change.renamed)
@@ -770,12 +747,12 @@ class Batch:
         if self._options.tables.takes_all:
             return Followed()
         sources = self._store.manifest.sources
-        is_again = self._again.keys is not None
+        is_again = self.again.keys is not None
         before = taken.begun if is_again else sources.get(source)
         known = before.followed if before is not None else ()
         if is_again:
             return follow(table_changes(taken.splits), known, self._options.tables)
-        every = self._every[source]
+        every = self.every[source]
         changes = [change for at, change in placed(every.splits) if at >= taken.begin]
         found = follow(changes, known, self._options.tables)
         return found if taken.end == every.end else replace(found, still=found.read)
@@ -784,7 +761,7 @@ class Batch:
         """The keys of the tables of online schema changes that are gone: nothing of them stays."""
         tables = self._store.manifest.tables
         found: set[str] = set()
-        for source, each in self._taken.items():
+        for source, each in self.taken.items():
 
             def is_there(database: str, table: str, source: str = source) -> bool:
                 key = self._key(source, str(TableName(database, table)))
@@ -812,11 +789,11 @@ class Batch:
         self, job: Callable[[Argument], Result], arguments: Sequence[Argument]
     ) -> list[Result]:
         total = len(arguments)
-        return self._setting.workers.run(
+        return self.setting.workers.run(
             job,
             arguments,
             _bytes_read(arguments),
-            lambda finished: self._setting.tell("current", finished, total),
+            lambda finished: self.setting.tell("current", finished, total),
         )
 
 
