@@ -34,9 +34,10 @@ from tailrace.spark.input.start_position import SUFFIX, begin_of, forget
 from tailrace.storage import find_all
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from tailrace.position import Position
+    from tailrace.schema.catalogue import Learned
     from tailrace.schema.tables import TableState
     from tailrace.spark.input.taken import Taken
     from tailrace.spark.manifest.manifest import SourceState
@@ -320,21 +321,29 @@ class Sources(Closing):
         hold = self._follow or series.name in self.received or is_written(series.files[-1])
         state = self._states().get(series.name)
         begin = None if state is not None else self._begins.get(series.name)
-        made = SourceCursor(
+        made = self.cursors[series.name] = self.cursor(series, state, hold=hold, begin=begin)
+        return made
+
+    def cursor(
+        self,
+        series: LogSeries,
+        state: SourceState | None,
+        *,
+        hold: bool,
+        begin: Position | None,
+        learned: Iterable[Learned] = (),
+    ) -> SourceCursor:
+        """A `SourceCursor`, with what is known of the source."""
+        return SourceCursor(
             series,
             state,
             self.given,
             hold=hold,
             begin=begin,
+            learned=learned,
             cascades=self.cascades,
-            lowers_names=self.lowers_names(series.name),
+            lowers_names=self._cases.get(series.name, self._lowers_names),
         )
-        self.cursors[series.name] = made
-        return made
-
-    def lowers_names(self, name: str) -> bool | None:
-        """Whether a source puts names into lower case, as far as is known."""
-        return self._cases.get(name, self._lowers_names)
 
     def lower_names(self, *, by_name: bool) -> bool:
         """Whether any source puts names into lower case: by the argument, the lake, its server.

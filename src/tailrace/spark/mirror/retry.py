@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final
 from tailrace.constants import MAGIC
 from tailrace.errors import LogPurged, UsageError
 from tailrace.position import Position, sequence_at
-from tailrace.spark.input.cursor import SourceCursor
 from tailrace.spark.input.server_log import ServerLog
 from tailrace.spark.input.start_position import SUFFIX, load
 from tailrace.spark.input.taken import Taken
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
 
     from tailrace.columns import Split
     from tailrace.schema.catalogue import Catalogue
+    from tailrace.spark.input.cursor import SourceCursor
     from tailrace.spark.input.sources import Sources
     from tailrace.spark.lake.protocol import LakeStore
     from tailrace.spark.manifest.manifest import Manifest, SourceState, TableState
@@ -302,22 +302,11 @@ class _Retry:
 
     def _cursor(self, series: LogSeries, place: str) -> SourceCursor:
         """The log from a place on."""
-        state: SourceState | None = None
-        if place:
-            state = self._point(place)
+        state = self._point(place) if place else None
         written = self._store.sources / f"{self._group.source}{SUFFIX}"
         begin = load(written) if state is None and written.exists() else None
         learned = [each.learned for each in self._answers.values() if each.learned is not None]
-        return SourceCursor(
-            series,
-            state,
-            self._sources.given,
-            hold=False,
-            begin=begin,
-            learned=learned,
-            cascades=self._store.manifest.options.cascades == "apply",
-            lowers_names=self._sources.lowers_names(self._group.source),
-        )
+        return self._sources.cursor(series, state, hold=False, begin=begin, learned=learned)
 
     @contextmanager
     def _log(self, place: str, *, needed: bool = True) -> Iterator[LogSeries]:
