@@ -175,9 +175,10 @@ class Sources(Closing):
         logs = self.received.values()
         done = not logs
         while not done:
-            done = all(each.ended or each.is_full for each in logs)
+            done = all(each.rests for each in logs)
             for each in logs:
-                each.look()
+                if each.failed is not None:
+                    raise each.failed
             if far := [each.far for each in logs if each.far is not None]:
                 received = sum(each.received for each in far)
                 progress("receive", received, received + sum(each.lag_bytes or 0 for each in far))
