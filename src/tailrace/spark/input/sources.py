@@ -148,10 +148,10 @@ class Sources(Closing):
 
     def series(self, name: str) -> LogSeries | None:
         """The log of a source as far as it is here; None where nothing of it is."""
-        if (found := next((one for one in self._found if one.name == name), None)) is not None:
-            return found
-        log = self.received.get(name)
-        return log.series() if log is not None and log.is_there else None
+        if (log := self.received.get(name)) is not None:
+            return log.series() if log.is_there else None
+        found = self._settled() if self.files else []
+        return next((one for one in found if one.name == name), None)
 
     # --- what is there by now --------------------------------------------------------------------
 

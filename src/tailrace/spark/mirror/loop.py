@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Final
 from tailrace.columns.native import compile_all, is_small
 from tailrace.errors import LakeChanged
 from tailrace.spark.input.lag import SourceMoment
-from tailrace.spark.manifest.manifest_json import with_status
 from tailrace.spark.mirror.report import Moment, Totals, report_of
-from tailrace.spark.mirror.retry import take_up_named
+from tailrace.spark.mirror.retry import set_aside, take_up_named
 from tailrace.spark.runtime.memory import Tidy
 
 if TYPE_CHECKING:
@@ -159,11 +158,7 @@ class Loop:
         since = now - self._read[0][0] + (seconds if len(self._read) == 1 else 0.0)
         rate = sum(count for _, count in self._read) / max(since, 1e-3)
         moments = tuple(self._source(cursor) for cursor in self.sources.cursors.values())
-        aside = {
-            key: status
-            for key, table in with_status(self.store.manifest.tables)
-            if (status := table.set_aside) is not None
-        }
+        aside = set_aside(self.store.manifest)
         self.on_moment(Moment(self._count, report, moments, rate, seconds, aside))
 
     def _source(self, cursor: SourceCursor) -> SourceMoment:

@@ -76,7 +76,7 @@ def take_up(
     table that is set aside is named, `LogPurged` where the log is no longer there.
     """
     manifest = store.manifest
-    names = {key: manifest.tables[key].full_name for key in _asides(manifest)}
+    names = {key: manifest.tables[key].full_name for key in set_aside(manifest)}
     chosen = {key for key, name in names.items() if wanted(*name)}
     missing = wanted.unmatched(names.values()).missing("among the tables that are set aside")
     if missing is not None and not chosen:
@@ -112,7 +112,8 @@ def take_up_named(
     return reports
 
 
-def _asides(manifest: Manifest) -> dict[str, Status]:
+def set_aside(manifest: Manifest) -> dict[str, Status]:
+    """The tables that are set aside, by key."""
     return {
         key: status
         for key, state in with_status(manifest.tables)
@@ -122,7 +123,7 @@ def _asides(manifest: Manifest) -> dict[str, Status]:
 
 def _groups(manifest: Manifest, chosen: set[str]) -> list[_Group]:
     """What is to be taken up, with the tables that are linked to it by RENAME TABLE."""
-    asides = _asides(manifest)
+    asides = set_aside(manifest)
     while more := {key for key in asides if key not in chosen and _linked(key, asides, chosen)}:
         chosen |= more
     found: dict[tuple[str, tuple[str, ...]], set[str]] = {}
