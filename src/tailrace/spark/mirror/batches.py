@@ -4,9 +4,9 @@ where a statement asks for it, and taken up again for tables that were set aside
 
 from __future__ import annotations
 
-import contextlib
 import math
 import time
+from collections import deque
 from dataclasses import replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Final
@@ -45,7 +45,6 @@ class Batches:
         self._setting = setting
         self._store = setting.store
         self._every: Mapping[str, Taken] = {}
-        self._checked = self._whole = False
         self._looked = -math.inf
         """When all tables were last looked at."""
 
@@ -54,7 +53,8 @@ class Batches:
     ) -> MirrorReport:
         """Bring the lake forward by what was taken of each source, in one commit.
 
-        Where foreign keys are carried out, in one for each of the parts between which they change.
+        Where foreign keys are carried out, in one for each of the parts between which they change;
+        in two where it must be cut at a statement (`mirror.statements`).
 
         A table that fails is set aside, and the commit is of the others
         (`tailrace.spark.state.failure` says what is a table's failure). ``seconds`` are those spent
@@ -64,43 +64,27 @@ class Batches:
         """
         self._every = taken
         parts = self._in_turn(taken) if self._setting.applies else [taken]
-        return self._one_by_one(parts, seconds)
-
-    def _one_by_one(
-        self, parts: list[Mapping[str, Taken]], seconds: dict[str, float] | None
-    ) -> MirrorReport:
-        if len(parts) == 1:
-            return self._in_parts(parts[0], seconds)
-        totals = Totals()
-        for part in parts:
-            totals.add(self._in_parts(part, seconds))
-            seconds = None
-        return totals.report(self._nothing())
-
-    def _nothing(self) -> MirrorReport:
-        return report_of(self._store.manifest, {}, {}, {}, 0, {})
-
-    def _in_parts(
-        self, taken: Mapping[str, Taken], seconds: dict[str, float] | None
-    ) -> MirrorReport:
-        """Run a batch; in two where it must be cut at a statement (`mirror.statements`).
-
-        It is checked as a whole whether a new lake may begin so.
-        """
-        checked = self._checked
-        try:
+        waiting = deque((part, False) for part in parts)
+        reports: list[MirrorReport] = []
+        while waiting:
+            part, checked = waiting.popleft()
             try:
-                self._cut_where_tables_restart(taken)
-                return self._again_and_again(taken, _ALL, seconds)
-            except Cut as cut:
-                self._checked = checked or not self._store.manifest.version
-                parts = self._parts(taken, cut)
-            self._whole = not parts
-            if self._whole:
-                return self._again_and_again(taken, _ALL, seconds)
-            return self._one_by_one(parts, seconds)
-        finally:
-            self._checked, self._whole = checked, False
+                self._cut_where_tables_restart(part)
+                reports.append(self._try(part, _ALL, seconds, checked=checked))
+            except Cut as cut:  # it was checked as a whole whether a new lake may begin so
+                checked = checked or not self._store.manifest.version
+                if parts := self._parts(part, cut):
+                    waiting.extendleft((each, checked) for each in reversed(parts))
+                    continue
+                reports.append(self._try(part, _ALL, seconds, checked=checked, cuts=False))
+            seconds = None
+        return reports[0] if len(reports) == 1 else self._sum(reports)
+
+    def _sum(self, reports: list[MirrorReport]) -> MirrorReport:
+        totals = Totals()
+        for each in reports:
+            totals.add(each)
+        return totals.report(report_of(self._store.manifest, {}, {}, {}, 0, {}))
 
     def _cut_where_tables_restart(self, taken: Mapping[str, Taken]) -> None:
         """Raise `Cut` where a table that is set aside comes back, but at the batch's begin."""
@@ -143,8 +127,8 @@ class Batches:
         Those that fail are set aside as before, with the new reason. Raises as `run`.
         """
         if not self._setting.applies:
-            return self._again_and_again(taken, again, None)
-        totals = Totals()
+            return self._try(taken, again)
+        reports: list[MirrorReport] = []
         offers: dict[TableName, Answer] = {}
         ((source, every),) = taken.items()
         begun = every.begun
@@ -153,7 +137,7 @@ class Batches:
             reached = str(Position(splits[-1].file, splits[-1].end))
             now = replace(again, reached=reached, known=None)
             part = {source: replace(every, splits=splits, begun=begun)}
-            totals.add(self._again_and_again(part, now, None))
+            reports.append(self._try(part, now))
             offers |= self.offers
             again = self._still(replace(again, anew=frozenset()), reached)
             begun = self._store.manifest.points.get(source, {}).get(reached)
@@ -161,9 +145,9 @@ class Batches:
                 break
         if again.keys:
             part = {source: replace(every, splits=last, begun=begun)}
-            totals.add(self._again_and_again(part, again, None))
+            reports.append(self._try(part, again))
         self.offers = offers | self.offers
-        return totals.report(self._nothing())
+        return self._sum(reports)
 
     def _still(self, again: Again, reached: str) -> Again:
         """The same for those of its tables that have come as far as a position."""
@@ -174,34 +158,36 @@ class Batches:
                 found.add(key)
         return replace(again, keys=frozenset(found))
 
-    def _again_and_again(
-        self, taken: Mapping[str, Taken], again: Again, seconds: dict[str, float] | None
+    def _try(
+        self,
+        taken: Mapping[str, Taken],
+        again: Again,
+        seconds: dict[str, float] | None = None,
+        *,
+        checked: bool = False,
+        cuts: bool = True,
     ) -> MirrorReport:
-        for _ in range(_TRIES - 1):
-            with contextlib.suppress(LakeChanged):
-                return self._run(taken, again, seconds)
-        return self._run(taken, again, seconds)
-
-    def _run(
-        self, taken: Mapping[str, Taken], again: Again, seconds: dict[str, float] | None
-    ) -> MirrorReport:
-        now = time.monotonic()
-        batch = Batch(
-            self._setting,
-            taken,
-            again,
-            self._every,
-            looks=again.keys is None and now - self._looked > _LOOK_SECONDS,
-            cuts=not self._whole,
-            checks=None if self._checked else self._setting.complete,
-            partly=self.partly,
-        )
-        try:
-            return batch.run(seconds or {})
-        except BaseException:
-            self._store.discard()
-            raise
-        finally:
-            self.offers = batch.offers
-            if batch.looked:
-                self._looked = now
+        """Run a batch, a few times where others write to the lake's tables meanwhile."""
+        left = _TRIES
+        while True:
+            left, now = left - 1, time.monotonic()
+            batch = Batch(
+                self._setting,
+                taken,
+                again,
+                self._every,
+                looks=again.keys is None and now - self._looked > _LOOK_SECONDS,
+                cuts=cuts,
+                checks=None if checked else self._setting.complete,
+                partly=self.partly,
+            )
+            try:
+                return batch.run(seconds or {})
+            except BaseException as error:
+                self._store.discard()
+                if not left or not isinstance(error, LakeChanged):
+                    raise
+            finally:
+                self.offers = batch.offers
+                if batch.looked:
+                    self._looked = now
