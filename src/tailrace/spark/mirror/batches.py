@@ -43,7 +43,7 @@ class Batches:
         self.partly = False
         """Whether more of servers' logs is to come that was there when this run began."""
         self._setting = setting
-        self._store = setting.store
+        self.store = setting.store
         self._every: Mapping[str, Taken] = {}
         self._looked = -math.inf
         """When all tables were last looked at."""
@@ -72,7 +72,7 @@ class Batches:
                 self._cut_where_tables_restart(part)
                 reports.append(self._try(part, _ALL, seconds, checked=checked))
             except Cut as cut:  # it was checked as a whole whether a new lake may begin so
-                checked = checked or not self._store.manifest.version
+                checked = checked or not self.store.manifest.version
                 if parts := self._parts(part, cut):
                     waiting.extendleft((each, checked) for each in reversed(parts))
                     continue
@@ -84,7 +84,7 @@ class Batches:
         totals = Totals()
         for each in reports:
             totals.add(each)
-        return totals.report(report_of(self._store.manifest, {}, {}, {}, 0, {}))
+        return totals.report(report_of(self.store.manifest, {}, {}, {}, 0, {}))
 
     def _cut_where_tables_restart(self, taken: Mapping[str, Taken]) -> None:
         """Raise `Cut` where a table that is set aside comes back, but at the batch's begin."""
@@ -98,7 +98,7 @@ class Batches:
         each, setting = taken[cut.source], self._setting
         splits = planned(
             each,
-            self._store.manifest.sources.get(cut.source),
+            self.store.manifest.sources.get(cut.source),
             setting.given,
             cuts=[cut.place],
             cascades=setting.applies,
@@ -140,7 +140,7 @@ class Batches:
             reports.append(self._try(part, now))
             offers |= self.offers
             again = self._still(replace(again, anew=frozenset()), reached)
-            begun = self._store.manifest.points.get(source, {}).get(reached)
+            begun = self.store.manifest.points.get(source, {}).get(reached)
             if not again.keys:
                 break
         if again.keys:
@@ -153,7 +153,7 @@ class Batches:
         """The same for those of its tables that have come as far as a position."""
         found = set()
         for key in again.keys or ():
-            status = self._store.manifest.tables[key].set_aside
+            status = self.store.manifest.tables[key].set_aside
             if status is not None and min(status.parts.values(), key=in_order) == reached:
                 found.add(key)
         return replace(again, keys=frozenset(found))
@@ -184,7 +184,7 @@ class Batches:
             try:
                 return batch.run(seconds or {})
             except BaseException as error:
-                self._store.discard()
+                self.store.discard()
                 if not left or not isinstance(error, LakeChanged):
                     raise
             finally:

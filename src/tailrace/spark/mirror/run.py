@@ -219,9 +219,8 @@ def mirror(
         )
         names = AskedNames(inputs.asked.sources, say)
         if retried is not None:
-            take_up(store, inputs, batches, retried, tell)
+            take_up(inputs, batches, retried, tell)
         return Loop(
-            store,
             inputs,
             batches,
             workers,
