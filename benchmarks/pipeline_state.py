@@ -30,7 +30,7 @@ from tailrace.spark.lake.steps import Step, steps_json
 from tailrace.spark.lake.table_store import TableStore
 from tailrace.spark.manifest.journal import Journal
 from tailrace.spark.manifest.lake_options import LakeOptions
-from tailrace.spark.manifest.manifest import Current, DataFile, Manifest, SourceState, TableState
+from tailrace.spark.manifest.manifest import DataFile, Manifest, SourceState, TableRows, TableState
 from tailrace.spark.manifest.on_disk import LocalObjects
 from tailrace.spark.mirror import batch
 
@@ -215,7 +215,7 @@ def _table(name: str) -> TableState:
         "log",
         _SCHEMA,
         (DataFile("", 40_000, 4_000_000, 5_000_000),),
-        Current(_SCHEMA, ("id",), files),
+        TableRows(_SCHEMA, ("id",), files),
         parts={"changelog": f"bench.{name}_changelog", "current": f"bench.{name}"},
         shapes={"changelog": _SCHEMA, "current": _SCHEMA},
         folder=f"bench.{name}",

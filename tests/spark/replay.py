@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 from tailrace.columns import plan_splits
 from tailrace.spark.mirror.splits import SplitJob, write_split
 from tailrace.spark.parquet.deleted import NO_ROWS, joined
-from tailrace.spark.state.current.build import SourceChanges, build
+from tailrace.spark.state.current.build import build
+from tailrace.spark.state.source_changes import SourceChanges
 from tailrace.storage import find
 from tailrace.table_filter import TableFilter
 from tests.recorded import ROOT
@@ -80,7 +81,7 @@ def current_states(source, folder, statements="skip", *, keys=None, patches=None
             place = folder / series.name.replace("/", "_") / str(number)
             place.mkdir(parents=True)
             files = change_files(some, place / "changelog", statements)
-            committed = {name: (each.current, each.paths) for name, each in built.items()}
+            committed = {name: (each.rows, each.paths) for name, each in built.items()}
             changes = SourceChanges(some, files, committed, deleted=deleted_in(built))
             built = with_deleted(built, build([changes], run, place, keys or {}, patches))
         states |= built
@@ -135,7 +136,7 @@ def check_rows(rows, wanted, case):
 def rows_of(built):
     """The live rows of a current state, as one table."""
     found = []
-    for file, path in zip(built.current.places, built.paths, strict=True):
+    for file, path in zip(built.rows.places, built.paths, strict=True):
         if path is not None:
             rows = pq.read_table(path)
             gone = set(built.deleted.get(path, NO_ROWS).tolist())

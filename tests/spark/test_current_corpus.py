@@ -43,14 +43,14 @@ def wrong_in(case, folder):
         built = states.get(str(TableName(*name.split(".", 1))))
         if built is None:
             found = table["rows"] and f"none of {len(table['rows'])} rows"
-        elif reason := built.current.refused:
+        elif reason := built.rows.refused:
             known = REFUSED.get(name.partition(".")[2])
             allowed = has(case, "not-full") and "inserts left columns" in reason
             found = None if (known and known in reason) or (allowed and not known) else reason
-        elif built.current.unseen:
-            found = f"{built.current.unseen} rows were unseen"
-        elif built.current.unlogged:  # MariaDB 11 leaves generated columns out of updates
-            found = built.current.unlogged != ("s", "v") and built.current.unlogged
+        elif built.rows.unseen:
+            found = f"{built.rows.unseen} rows were unseen"
+        elif built.rows.unlogged:  # MariaDB 11 leaves generated columns out of updates
+            found = built.rows.unlogged != ("s", "v") and built.rows.unlogged
         else:
             found = differences(rows_of(built), table)
         if found:

@@ -171,7 +171,7 @@ def test_current_states_and_histories_after_ddl(server, tmp_path):
             found = {name for name in states if name.startswith(DATABASE)}
             assert found == set(wanted), (case, way)
             for name, table in wanted.items():
-                reason = states[name].current.refused
+                reason = states[name].rows.refused
                 if image == "MINIMAL" and reason:
                     assert "inserts left columns" in reason, (case, way)
                     continue
@@ -180,7 +180,7 @@ def test_current_states_and_histories_after_ddl(server, tmp_path):
         if full:
             made = Histories(folder / "history").take_log(logs, sizes=[1, 2])
             for name, built in made.built.items():
-                assert name not in wanted or built.history.refused is None, (case, name)
+                assert name not in wanted or built.rows.refused is None, (case, name)
                 check_rows(made.at(name, FUTURE), wanted.get(name), (case, "history", name))
 
 
@@ -192,11 +192,11 @@ def test_what_the_log_cannot_tell_is_refused(server, tmp_path):
         more = "; INSERT INTO u VALUES (2); DELETE FROM u WHERE id = 1"
         logs = tell(server, DATABASE, other + statements + more, folder / "logs")
         for way, states in states_of(logs, folder, every=True):
-            assert reason in states[f"{DATABASE}.t"].current.refused, (story, way)
-            assert states[f"{DATABASE}.u"].current.refused is None, (story, way)
+            assert reason in states[f"{DATABASE}.t"].rows.refused, (story, way)
+            assert states[f"{DATABASE}.u"].rows.refused is None, (story, way)
         for sizes in (None, [1], [2]):
             made = Histories(folder / f"history {sizes}").take_log(logs, sizes=sizes)
-            assert reason in made.built[f"{DATABASE}.t"].history.refused, (story, sizes)
+            assert reason in made.built[f"{DATABASE}.t"].rows.refused, (story, sizes)
             rows = made.versions(f"{DATABASE}.u").sort_by("id").to_pylist()
             assert [(row["id"], row["_is_current"]) for row in rows] == [(1, False), (2, True)]
             rows = made.versions(f"{DATABASE}.t").to_pylist()
@@ -220,7 +220,7 @@ def test_each_period_is_a_row(mariadb118, tmp_path):
         logs = tell(mariadb118, DATABASE, OVERLAPS, tmp_path / image, image)
         states = current_states(logs, tmp_path / f"{image} states", "error")
         wanted = dump_databases(mariadb118, DATABASE)[f"{DATABASE}.t"]
-        assert states[f"{DATABASE}.t"].current.refused is None
+        assert states[f"{DATABASE}.t"].rows.refused is None
         assert differences(rows_of(states[f"{DATABASE}.t"]), wanted) == []
 
 
@@ -254,7 +254,7 @@ def test_a_table_that_is_empty_in_the_lake_gets_a_large_batch(mysql97, tmp_path,
             {emptied}; INSERT INTO t VALUES {rows}"""
         logs = tell(mysql97, DATABASE, story, tmp_path / emptied)
         built = batches(logs, tmp_path / f"{emptied} states")[f"{DATABASE}.t"]
-        assert len(built.current.files) > 1
+        assert len(built.rows.files) > 1
         wanted = dump_databases(mysql97, DATABASE)[f"{DATABASE}.t"]
         assert differences(rows_of(built), wanted) == []
 
@@ -274,7 +274,7 @@ def test_a_statement_that_is_not_understood(server, tmp_path, monkeypatch):
     reason = r"unknown column type at 'INT8': «ALTER TABLE t MODIFY v INT8» at \S+\.\d+:\d+$"
     for way, states in states_of(logs, tmp_path, every=True):
         check_rows(rows_left(states[f"{DATABASE}.made"]), wanted[f"{DATABASE}.made"], way)
-        assert re.search(reason, states[f"{DATABASE}.t"].current.refused), way
+        assert re.search(reason, states[f"{DATABASE}.t"].rows.refused), way
     made = Histories(tmp_path / "history").take_log(logs, sizes=[1])
     check_rows(made.at(f"{DATABASE}.made", FUTURE), wanted[f"{DATABASE}.made"], "history")
-    assert re.search(reason, made.built[f"{DATABASE}.t"].history.refused)
+    assert re.search(reason, made.built[f"{DATABASE}.t"].rows.refused)

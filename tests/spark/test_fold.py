@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 import tailrace.spark.state.current.plan as planning
 from tailrace.position import sequence
-from tailrace.spark.state.current.build import SourceChanges, build
+from tailrace.spark.state.current.build import build
+from tailrace.spark.state.source_changes import SourceChanges
 from tests.spark.batches import batch, changelog
 from tests.spark.history.making import EPOCH, Histories
 from tests.spark.replay import run, run_twice
@@ -84,7 +85,7 @@ def check(events, runs, per_file, bucket_bytes):
             place = folder / str(number)
             files = {NAME: files_of(place, part, per_file)}
             built = build([SourceChanges([], files, committed)], run_twice, place)
-            committed = {NAME: (built[NAME].current, built[NAME].paths)}
+            committed = {NAME: (built[NAME].rows, built[NAME].paths)}
             made.take(lambda _, known, files=files: SourceChanges([], files, {}, known))
         wanted = one_by_one(events)
         check_current(built[NAME], wanted)
@@ -108,17 +109,17 @@ def files_of(place, part, per_file):
 
 
 def check_current(built, wanted):
-    assert built.current.refused is None, built.current.refused
-    assert built.current.unseen == 0
+    assert built.rows.refused is None, built.rows.refused
+    assert built.rows.unseen == 0
     tables = [pq.read_table(path) for path in built.paths if path is not None]
     found = [(row, int(row["_seq"])) for table in tables for row in table.to_pylist()]
-    assert built.current.rows == len(found)
+    assert built.rows.rows == len(found)
     left = [(row, seq) for row, _, ended, seq in wanted if ended is None]
     assert sorted(map(repr, map(ordered, found))) == sorted(map(repr, map(ordered, left)))
 
 
 def check_versions(made, wanted):
-    history = made.built[NAME].history
+    history = made.built[NAME].rows
     assert history.refused is None, history.refused
     assert history.unseen == 0
     found = [] if (table := made.versions(NAME)) is None else table.to_pylist()
@@ -182,8 +183,8 @@ def test_rows_that_were_there_before_the_log_are_counted(tmp_path):
         [("update", ROW, ROW | {"n": 6}), ("delete", other, None), ("insert", None, other)],
         tmp_path,
     )
-    assert built.current.rows == 2
-    assert built.current.unseen == 2
+    assert built.rows.rows == 2
+    assert built.rows.unseen == 2
 
 
 REFUSED = (
@@ -196,19 +197,19 @@ REFUSED = (
 def test_what_refuses_a_table(tmp_path):
     for number, (*change, reason) in enumerate(REFUSED):
         built = fold_one([tuple(change)], tmp_path / str(number))
-        assert reason in built.current.refused
+        assert reason in built.rows.refused
 
 
 def test_no_duplicates_only_takes_the_rest_from_the_before_image(tmp_path):
     built = fold_one([("insert", None, ROW), ("update", ROW, {"n": 6})], tmp_path)
     (row,) = pq.read_table(built.paths[0]).to_pylist()
-    assert (row["n"], row["t"], built.current.unlogged) == (6, "here", ())
+    assert (row["n"], row["t"], built.rows.unlogged) == (6, "here", ())
 
 
 def test_columns_that_updates_leave_out_altogether_are_left_out(tmp_path):
     less = {name: value for name, value in ROW.items() if name != "n"}
     built = fold_one([("insert", None, ROW), ("update", less, less)], tmp_path)
-    assert built.current.unlogged == ("n",)
+    assert built.rows.unlogged == ("n",)
     assert pq.read_table(built.paths[0]).schema.names == ["a", "b", "t", "_ts", "_seq", "_raw"]
 
 
@@ -269,5 +270,5 @@ def test_times_do_not_go_back(runs, tmp_path):
 def test_a_row_that_is_not_known_of(tmp_path):
     made = Histories(tmp_path)
     rows = batch([("update", ROW, ROW | {"n": 2})], COLUMNS, key=KEY, start=100)
-    assert take(made, rows)[NAME].history.unseen == 1
+    assert take(made, rows)[NAME].rows.unseen == 1
     assert [row["n"] for row in made.versions(NAME).to_pylist()] == [2]

@@ -19,11 +19,10 @@ from tailrace.spark.manifest import journal
 from tailrace.spark.manifest.journal import Journal
 from tailrace.spark.manifest.lake_options import KEEP, LakeOptions
 from tailrace.spark.manifest.manifest import (
-    Current,
     DataFile,
-    History,
     Manifest,
     SourceState,
+    TableRows,
     TableState,
 )
 from tailrace.spark.manifest.names import Folders, folder_name
@@ -190,10 +189,12 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path):
 
 def test_manifest_comes_back(tmp_path):
     file = DataFile("part-000002-0.parquet", 5, 6, 7)
-    current = Current(COLUMNS, ("id",), (file, None), None, 2, ("note",), ("g",))
+    current = TableRows(COLUMNS, ("id",), (file, None), None, 2, ("note",), ("g",))
     table = TableState("shop", "orders", "mysql", "log", COLUMNS, (file,), current, folder="a.b")
     refused = replace(current, files=(), refused="no key")
-    past = History(COLUMNS, (), (None,), (file,), "a type was changed")  # ended, then refused
+    past = TableRows(
+        COLUMNS, (), (None,), "a type was changed", closed=(file,)
+    )  # ended, then refused
     source = SourceState("binlog.000002", 500, {"binlog.000001": 9}, "h", "t", {"version": 1})
     point = replace(source, offset=7)
     parts = {"current": "binlog.000002:7"}

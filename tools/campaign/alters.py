@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from tailrace.spark.manifest.manifest import Current, History, TableState
+    from tailrace.spark.manifest.manifest import TableRows, TableState
     from tools.campaign.alters_statements import Altered
     from tools.dumps import TableDump
 
@@ -303,7 +303,7 @@ def _check(
             report.histories += 1
 
 
-def _missing(state: Current | History | None) -> tuple[str, ...]:
+def _missing(state: TableRows | None) -> tuple[str, ...]:
     """The columns that a lake leaves out: those that no row has shown, or that are not logged."""
     if state is None:
         return ()

@@ -178,11 +178,11 @@ def _plan(name: str) -> Any:
 
 
 def _fold(name: str) -> Any:
-    return _raises(jobs, "fold", _has_column(f"own_{name}"))
+    return _raises(jobs.FoldJob, "do", _has_column(f"own_{name}"))
 
 
 def _history(name: str) -> Any:
-    return _raises(history_jobs, "make", _has_column(f"own_{name}"))
+    return _raises(history_jobs.VersionsJob, "do", _has_column(f"own_{name}"))
 
 
 def _decode(name: str) -> Any:

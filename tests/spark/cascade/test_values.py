@@ -5,7 +5,7 @@ import pytest
 
 from tailrace.constants import Flavour
 from tailrace.spark.state.cascade.values import Comparison, comparison_by
-from tailrace.spark.state.current.conform import RefusedError
+from tailrace.spark.state.failure import RejectedError
 from tailrace.values.charsets import collation_id
 
 PRINTABLE = [chr(code) for code in range(0x20, 0x7F)]
@@ -55,9 +55,9 @@ def test_in_bulk(folds, pads):
     bulk = how.of_all(pa.chunked_array([TEXTS])).to_pylist()
     assert bulk == [how.of(text) for text in TEXTS]
     for odd in ("é", "a\t", "\x7f"):
-        with pytest.raises(RefusedError, match="printable ASCII"):
+        with pytest.raises(RejectedError, match="printable ASCII"):
             how.of(odd)
-        with pytest.raises(RefusedError, match="printable ASCII"):
+        with pytest.raises(RejectedError, match="printable ASCII"):
             how.of_all(pa.chunked_array([["a", None, odd]]))
 
 

@@ -152,8 +152,8 @@ def test_rows_after_alter_are_those_of_select_or_the_table_is_set_aside(server, 
     made = Histories(tmp_path / "history").take_log(logs, sizes=[len(cases)])
     for at, case in enumerate(cases):
         name = f"{DATABASE}.t{at}"
-        refused = [each[name].current.refused for each in ways]
-        refused.append(made.built[name].history.refused)
+        refused = [each[name].rows.refused for each in ways]
+        refused.append(made.built[name].rows.refused)
         assert all(bool(each) == (at >= kept) for each in refused), (case, refused)
         if at >= kept:
             assert not any(re.search(r"from (.+) to \1 by", each) for each in refused), refused

@@ -33,10 +33,10 @@ def test_a_key_given_for_a_table_without_one(server, tmp_path, monkeypatch):
     for bucket_bytes in (1 << 27, 64):
         monkeypatch.setattr(planning, "BUCKET_BYTES", bucket_bytes)
         built = batches(logs, tmp_path / str(bucket_bytes), keys=keys)[NAME]
-        assert built.current.key == ("a", "b")
-        assert built.current.refused is None
+        assert built.rows.key == ("a", "b")
+        assert built.rows.refused is None
         assert differences(rows_of(built), wanted) == []
-        assert built.current.unseen == 0
+        assert built.rows.unseen == 0
     made = Histories(tmp_path / "history", keys).take_log(logs, sizes=[1])
     open_ones = [row for row in made.versions(NAME).to_pylist() if row["_is_current"]]
     assert {(row["a"], row["b"], row["c"]) for row in open_ones} == {
@@ -57,9 +57,9 @@ def test_no_key_or_a_wrong_one_is_refused(mysql97, tmp_path):
     for (key, reason), every in product(WRONG.items(), (True, False)):
         folder, keys = tmp_path / f"{key} {every}", {} if key is None else {NAME: key}
         built = batches(logs, folder / "one", keys=keys, every=every)[NAME]
-        assert built.current.refused == reason
+        assert built.rows.refused == reason
         made = Histories(folder / "history", keys).take_log(logs, sizes=[1] if every else None)
-        assert made.built[NAME].history.refused == reason
+        assert made.built[NAME].rows.refused == reason
 
 
 def test_a_given_key_that_two_batches_break(mysql97, tmp_path):
@@ -71,9 +71,9 @@ def test_a_given_key_that_two_batches_break(mysql97, tmp_path):
     reason = "the key given for it is not unique: two rows had a = 5"
     for patches in (None, PATCHES):
         built = batches(logs, tmp_path / str(patches), keys={NAME: ("a",)}, patches=patches)[NAME]
-        assert built.current.refused == reason
+        assert built.rows.refused == reason
     made = Histories(tmp_path / "history", {NAME: ("a",)}).take_log(logs, sizes=[1])
-    assert made.built[NAME].history.refused == reason
+    assert made.built[NAME].rows.refused == reason
 
 
 def test_a_key_with_zero_dates_stays_in_its_bucket(mysql97, tmp_path, monkeypatch):
@@ -94,8 +94,8 @@ def test_a_key_with_zero_dates_stays_in_its_bucket(mysql97, tmp_path, monkeypatc
         built = batches(logs, tmp_path / str(bucket_bytes), patches=patches)[NAME]
         assert len(built.paths) > 1
         assert differences(rows_of(built), wanted) == []
-        assert built.current.unseen == 0
-        assert any(file.deleted for file in built.current.data) == bool(patches)
+        assert built.rows.unseen == 0
+        assert any(file.deleted for file in built.rows.data) == bool(patches)
 
 
 DAYS = pa.array([1, None, 2, None, 1], pa.date32())
@@ -143,7 +143,7 @@ def test_a_key_whose_values_look_alike_is_refused(server, tmp_path):
         for name in EQUAL_TEXTS:
             full = f"{DATABASE}.{name}"
             assert len(wanted[full]["rows"]) == 2
-            refused = {built[full].current.refused, made.built[full].history.refused}
+            refused = {built[full].rows.refused, made.built[full].rows.refused}
             if name == "m":
                 assert refused == {None}
                 assert differences(rows_of(built[full]), wanted[full]) == []

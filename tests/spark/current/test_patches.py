@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import tailrace.spark.state.current.plan as planning
 from tailrace.spark.manifest.manifest import DataFile
 from tailrace.spark.parquet.deleted import NO_ROWS
-from tailrace.spark.state.current.build import SourceChanges, build
+from tailrace.spark.state.current.build import build
 from tailrace.spark.state.current.patching import Patches, swallowed
+from tailrace.spark.state.source_changes import SourceChanges
 from tests.spark.batches import batch, changelog
 from tests.spark.replay import deleted_in, rows_of, run, with_deleted
 
@@ -67,8 +68,8 @@ class Table:
         made = build([source], run, place, patches=self.patches)
         self.built = with_deleted(self.built, made)
         built = self.built[NAME]
-        assert built.current.refused is None, built.current.refused
-        self.committed = {NAME: (built.current, built.paths)}
+        assert built.rows.refused is None, built.rows.refused
+        self.committed = {NAME: (built.rows, built.paths)}
         return built
 
     def begun(self, count):
@@ -81,10 +82,10 @@ class Table:
     def check(self, built):
         """All rows are there once, and nothing else counts."""
         found = rows_of(built).to_pylist() if any(built.paths) else []
-        assert len(found) == built.current.rows == len(self.rows)
+        assert len(found) == built.rows.rows == len(self.rows)
         left = {(row["b"], row["a"]): {name: row[name] for name in COLUMNS.names} for row in found}
         assert left == self.rows
-        for file, path in zip(built.current.places, built.paths, strict=True):
+        for file, path in zip(built.rows.places, built.paths, strict=True):
             if file is not None:
                 assert pq.read_metadata(path).num_rows == file.rows
                 deleted = built.deleted.get(path, NO_ROWS).tolist()
@@ -104,6 +105,7 @@ class Table:
         ]
     ),
 )
+@example(1, 2000, Patches(0, 1, 2, 0, changes=1, worn=0.001))  # a part has tails and no change
 def test_random_batches(seed, bucket_bytes, patches):
     folder, before = Path(tempfile.mkdtemp()), planning.BUCKET_BYTES
     planning.BUCKET_BYTES = bucket_bytes
@@ -114,7 +116,7 @@ def test_random_batches(seed, bucket_bytes, patches):
         for _ in range(rng.randrange(1, 9)):
             built = table.take([table.change() for _ in range(rng.randrange(1, 12))])
             table.check(built)
-            assert built.current.unseen == 0
+            assert built.rows.unseen == 0
     finally:
         planning.BUCKET_BYTES = before
         shutil.rmtree(folder)
@@ -129,11 +131,11 @@ def test_few_changes_leave_all_files_and_add_one(tmp_path, monkeypatch):
     for number in range(1, 4):
         built = table.take([table.change() for _ in range(3)])
         assert built.paths[: len(before)] == before
-        assert len(built.current.tails) == number
+        assert len(built.rows.tails) == number
         table.check(built)
     built = table.take([table.change() for _ in range(3)])
     assert built.paths[: len(before)] == before
-    assert len(built.current.tails) == 1  # four of a size became one
+    assert len(built.rows.tails) == 1  # four of a size became one
     table.check(built)
 
 
@@ -142,7 +144,7 @@ def test_a_small_tail_is_taken_into_the_next(tmp_path):
     table.begun(60)
     for _ in range(4):
         built = table.take([table.change() for _ in range(3)])
-        assert len(built.current.tails) == 1
+        assert len(built.rows.tails) == 1
         table.check(built)
 
 
@@ -154,9 +156,9 @@ def test_a_table_is_folded_when_a_share_of_it_is_beside(tmp_path, monkeypatch):
     for _ in range(30):
         built = table.take([table.change() for _ in range(3)])
         table.check(built)
-        beside = sum(file.deleted for file in built.current.data)
+        beside = sum(file.deleted for file in built.rows.data)
         assert beside <= 60 / 4 + 2 * 3
-        folds += not built.current.tails
+        folds += not built.rows.tails
     assert 3 <= folds <= 10
 
 
@@ -164,8 +166,8 @@ def test_a_small_table_stays_plain(tmp_path):
     table = Table(Patches(share=1), random.Random(3), tmp_path)
     table.begun(60)
     built = table.take([table.change() for _ in range(3)])
-    assert built.current.tails == ()
-    assert not any(file.deleted for file in built.current.data)
+    assert built.rows.tails == ()
+    assert not any(file.deleted for file in built.rows.data)
 
 
 def test_files_of_which_nothing_counts_are_left_out(tmp_path, monkeypatch):
@@ -176,16 +178,16 @@ def test_files_of_which_nothing_counts_are_left_out(tmp_path, monkeypatch):
     gone = [table.rows.pop((row["b"], row["a"])) for row in there]
     built = table.take([("delete", row, None) for row in gone])
     table.check(built)
-    assert built.current.files[1] is None
+    assert built.rows.files[1] is None
     assert built.paths == (first.paths[0], None, *first.paths[2:])
     table.rows[gone[0]["b"], gone[0]["a"]] = gone[0]
     built = table.take([("insert", None, gone[0])])
     table.check(built)
-    assert len(built.current.tails) == 1
+    assert len(built.rows.tails) == 1
     del table.rows[gone[0]["b"], gone[0]["a"]]
     built = table.take([("delete", gone[0], None)])
     table.check(built)
-    assert built.current.tails == ()
+    assert built.rows.tails == ()
 
 
 def test_rows_that_the_log_does_not_know_are_counted(tmp_path):
@@ -198,8 +200,8 @@ def test_rows_that_the_log_does_not_know_are_counted(tmp_path):
         table.rows["new", 77] = row
         built = states[name] = table.take([("update", row | {"n": 0}, row)])
         table.check(built)
-    assert states["beside"].current.unseen == states["anew"].current.unseen == 1
-    assert states["beside"].current.tails
+    assert states["beside"].rows.unseen == states["anew"].rows.unseen == 1
+    assert states["beside"].rows.tails
 
 
 def test_tails_are_few_whatever_a_batch_has():
@@ -224,7 +226,7 @@ def test_a_file_is_rewritten_once_its_deletion_vectors_took_as_many_bytes(tmp_pa
         table.check(built)
         new = [
             file
-            for file, path in zip(built.current.files, built.paths, strict=False)
+            for file, path in zip(built.rows.files, built.paths, strict=False)
             if path not in before.paths and file is not None
         ]
         assert len(new) <= 1  # of a batch, so that none takes much longer than others
@@ -232,4 +234,4 @@ def test_a_file_is_rewritten_once_its_deletion_vectors_took_as_many_bytes(tmp_pa
         rewritten += len(new)
         before = built
     assert rewritten > 3
-    assert any(file.spent for file in built.current.files if file is not None)
+    assert any(file.spent for file in built.rows.files if file is not None)

@@ -62,14 +62,14 @@ def in_this_process():
 
 def failing(column="a_bad_column", error=None, shard=None):
     """Folds of the tables that have a column fail; with a ``shard`` only of that one."""
-    real = jobs.fold
+    real = jobs.FoldJob.do
 
     def fold(job):
         if column in job.target.columns.names and shard in {None, job.target.shard}:
             raise error or ZeroDivisionError("so it goes")
         return real(job)
 
-    return mock.patch.object(jobs, "fold", fold)
+    return mock.patch.object(jobs.FoldJob, "do", fold)
 
 
 def parquet_rows(lake, table, part="current"):

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tailrace.columns import plan_splits
-from tailrace.spark.state.current.build import SourceChanges
 from tailrace.spark.state.history.build import build_history
+from tailrace.spark.state.source_changes import SourceChanges
 from tailrace.storage import find
 from tests.spark.replay import change_files, run
 from tools.campaign.mirrored_checks import at
@@ -72,7 +72,7 @@ class Histories:
         place = self.folder / str(self.batches)
         place.mkdir(parents=True)
         self.batches += 1
-        committed = {name: (each.history, each.paths) for name, each in self.built.items()}
+        committed = {name: (each.rows, each.paths) for name, each in self.built.items()}
         changes = changes_of(place, committed)
         (place / "history").mkdir()
         built = build_history([changes], run, place / "history", keys=self.keys)

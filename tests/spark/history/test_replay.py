@@ -75,8 +75,8 @@ def test_replayed_at_moments(server, image, tmp_path):
     server.execute("SET SESSION binlog_row_image = FULL")
     made = Histories(tmp_path / "one").take_log(tmp_path / "logs")
     for name, built in made.built.items():
-        assert built.history.refused is None, name
-        assert built.history.unseen == 0
+        assert built.rows.refused is None, name
+        assert built.rows.unseen == 0
     check(made, story)
     pieces = Histories(tmp_path / "pieces").take_log(tmp_path / "logs", sizes=[1, 3, 2, 7])
     assert pieces.batches > 20
@@ -111,4 +111,4 @@ def test_the_time_of_a_statement(server, tmp_path):
         assert f"original_commit_timestamp={round(end.timestamp() * MILLION)}" in text
     else:
         assert end.microsecond == 0
-    assert made.built[f"{DATABASE}.t"].history.open == (None,)
+    assert made.built[f"{DATABASE}.t"].rows.files == (None,)

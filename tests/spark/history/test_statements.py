@@ -42,7 +42,7 @@ def test_versions_end_where_the_table_is_stopped(mysql97, tmp_path):
         times = commits(logs)
         for sizes in (None, [1]):
             made = Histories(tmp_path / f"{story} {sizes}").take_log(logs, sizes=sizes)
-            history = made.built[f"{DATABASE}.t"].history
+            history = made.built[f"{DATABASE}.t"].rows
             assert history.refused is None
             assert len(history.gaps) == 1
             rows = made.versions(f"{DATABASE}.t").sort_by("_seq").to_pylist()
@@ -77,7 +77,7 @@ def test_a_table_that_was_not_mirrored_under_its_name_before(mysql97, tmp_path):
     names = {f"{DATABASE}.named", f"{DATABASE}.kept"}
     made = Histories(tmp_path / "made", wanted=lambda name: name in names)
     made.take_log(logs, sizes=[3])
-    assert "which is not mirrored" in made.built[f"{DATABASE}.named"].history.refused
+    assert "which is not mirrored" in made.built[f"{DATABASE}.named"].rows.refused
     (row,) = made.versions(f"{DATABASE}.kept").to_pylist()
     assert row["_valid_to"] is not None
 
@@ -91,7 +91,7 @@ def test_the_key_of_a_table_without_rows_is_replaced(server, tmp_path):
     )
     logs = tell(server, DATABASE, statements, tmp_path / "logs")
     made = Histories(tmp_path / "made").take_log(logs)
-    assert made.built[f"{DATABASE}.t"].history.refused is None
+    assert made.built[f"{DATABASE}.t"].rows.refused is None
     rows = made.versions(f"{DATABASE}.t").sort_by("_seq").to_pylist()
     assert [(row["b"], row["_is_current"]) for row in rows] == [(2, False), (1, True)]
 

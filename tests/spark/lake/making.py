@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 from tailrace.spark.lake.assemble import Made
 from tailrace.spark.lake.open import open_store
 from tailrace.spark.manifest.lake_options import LakeOptions
-from tailrace.spark.manifest.manifest import Current, DataFile, SourceState
+from tailrace.spark.manifest.manifest import DataFile, SourceState, TableRows
 from tailrace.spark.parquet.file import ParquetFile
-from tailrace.spark.state.current.build import Built
+from tailrace.spark.state.built import Built
 from tailrace.spark.state.current.keys import buckets
 from tailrace.spark.state.current.rows import RAW
 from tests.spark.batches import batch as rows_of
@@ -97,7 +97,7 @@ def state(folder, rows, columns, count=2, keep=(), known=None, prefix="x"):
         file.write(chosen)
         files.append(DataFile("", chosen.num_rows, file.close(), chosen.nbytes))
         paths.append(str(path))
-    return Built(Current(columns, ("id",), tuple(files)), tuple(paths))
+    return Built(TableRows(columns, ("id",), tuple(files)), tuple(paths))
 
 
 def made(store, files, built, offset, keep=("changelog", "current"), shards=False, **more):

@@ -8,7 +8,7 @@ import numpy as np
 
 from tailrace.spark.parquet.deleted import deleted_rows
 from tailrace.spark.parquet.footer import row_groups
-from tailrace.spark.state.current.build import Built
+from tailrace.spark.state.built import Built
 from tests.spark.history.landing import iceberg_rows
 from tests.spark.lake.making import COLUMNS, changes, made, name_of, row, state
 from tools.campaign.mirrored_lake import delta_rows
@@ -36,7 +36,7 @@ def patch(store, rows, gone=(), first=1000):
             deleted[path] = np.array(more, np.int64)
         files.append(replace(file, deleted=file.deleted + len(more)))
     built = state(store.staging / "s", rows, COLUMNS, count=1)
-    tails = [(file, path) for file, path in zip(built.current.files, built.paths, strict=True)]
+    tails = [(file, path) for file, path in zip(built.rows.files, built.paths, strict=True)]
     count = len(known.files)
     current = known.__class__(
         COLUMNS,

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow.parquet as pq
-from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.manifest import DataFileContent, ManifestContent
 
 import tailrace
@@ -12,8 +11,8 @@ from tailrace.spark import mirror
 from tailrace.spark.lake.iceberg.catalog import own_catalog
 from tailrace.spark.lake.iceberg.deletes import read_deletes, taken_up, write_deletes
 from tailrace.spark.lake.open import open_store
+from tailrace.spark.state.built import Built
 from tailrace.spark.state.current import rows as current_rows
-from tailrace.spark.state.current.build import Built
 from tests.spark.lake.making import COLUMNS, begun, made, row, state
 from tests.spark.lake.patching import NAME, expected, iceberg_rows, names, patch
 
@@ -48,7 +47,7 @@ def test_buckets_that_are_written_anew_leave_no_deletes_behind(tmp_path):
         for bucket in (0, 1):
             current = store.manifest.tables[NAME].current
             files, paths = list(current.files), list(store.current_paths(NAME))
-            files[bucket], paths[bucket] = fresh.current.files[bucket], fresh.paths[bucket]
+            files[bucket], paths[bucket] = fresh.rows.files[bucket], fresh.paths[bucket]
             # a batch empties staging, so the other bucket's is made again
             store.commit(with_current(store, replace(current, files=tuple(files)), paths))
             assert seen(lake) == expected(rows)
@@ -67,7 +66,7 @@ def test_delete_files_hold_what_they_were_given(tmp_path):
     assert file.content == DataFileContent.POSITION_DELETES
     assert file.record_count == 100_003
     assert path.stat().st_size < 100_000
-    found = read_deletes(PyArrowFileIO(), file)
+    found = read_deletes(file.file_path)
     assert {name: each.tolist() for name, each in found.items()} == {
         name: each.tolist() for name, each in rows.items()
     }

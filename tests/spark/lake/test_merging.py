@@ -12,10 +12,10 @@ from tailrace.columns.arrays import constant
 from tailrace.spark.lake.iceberg.catalog import own_catalog
 from tailrace.spark.lake.merging import due, put_together
 from tailrace.spark.lake.open import open_store
-from tailrace.spark.manifest.manifest import DataFile, History
+from tailrace.spark.manifest.manifest import DataFile, TableRows
 from tailrace.spark.parquet.file import ParquetFile
 from tailrace.spark.parquet.footer import row_groups
-from tailrace.spark.state.history.build import BuiltHistory, ClosedFile
+from tailrace.spark.state.built import Built, ClosedFile
 from tailrace.spark.state.history.jobs import HISTORY_FIELDS
 from tests.spark.history.landing import FORMATS, READERS
 from tests.spark.lake.making import BEGIN, COLUMNS, changes, made, row
@@ -204,8 +204,10 @@ def test_ended_versions_are_put_together(lake, name):
             ended = store.staging / "ended.parquet"
             opened = store.staging / "open.parquet"
             file = versions(ended, [2 * number, 2 * number + 1], current=False)
-            history = History(columns, ("id",), (versions(opened, [1000], current=True),), closed)
-            built = BuiltHistory(history, (str(opened),), (ClosedFile(file, str(ended), columns),))
+            history = TableRows(
+                columns, ("id",), (versions(opened, [1000], current=True),), closed=closed
+            )
+            built = Built(history, (str(opened),), (ClosedFile(file, str(ended), columns),))
             log = [changes(store.staging / "c", [row(number)], COLUMNS, number + 1)]
             store.commit(
                 made(

@@ -18,7 +18,7 @@ from tailrace.spark.lake.iceberg.catalog import own_catalog
 from tailrace.spark.lake.open import open_store
 from tailrace.spark.lake.steps import steps_of
 from tailrace.spark.lake.table_batch import completed
-from tailrace.spark.state.current.build import Built
+from tailrace.spark.state.built import Built
 from tests.spark.lake.journals import documents, rewrite, saved
 from tests.spark.lake.making import COLUMNS, batch, begun, made, reopened, row, state
 from tests.spark.lake.patching import NAME, READERS, check_deleted, expected, names, new, patch

@@ -18,9 +18,9 @@ from tailrace.spark.lake.iceberg.tables import IcebergTables
 from tailrace.spark.lake.open import open_store
 from tailrace.spark.lake.steps import Step
 from tailrace.spark.lake.table_batch import completed
-from tailrace.spark.manifest.manifest import Current
+from tailrace.spark.manifest.manifest import TableRows
 from tailrace.spark.parquet.footer import row_groups
-from tailrace.spark.state.current.build import Built
+from tailrace.spark.state.built import Built
 from tailrace.spark.state.failure import Failure
 from tests.spark.history.landing import READERS
 from tests.spark.lake.making import COLUMNS, batch, begun, changes, made, row, state
@@ -83,7 +83,7 @@ def test_a_bucket_that_did_not_change_is_not_written_again(tmp_path, name, read)
 def test_a_table_that_is_dropped_or_refused_is_empty(tmp_path, name, read):
     lake = begun(tmp_path, name)
     with open_store(lake, name) as store:
-        refused = Built(Current(pa.schema([]), (), refused="no key"))
+        refused = Built(TableRows(pa.schema([]), (), refused="no key"))
         store.commit(made(store, {}, {"shop.orders": refused}, 200))
         assert store.manifest.tables["shop.orders"].current.refused == "no key"
     assert read(lake, "shop.orders").num_rows == 0

@@ -14,11 +14,10 @@ from tailrace.spark.manifest import document, journal, json_file
 from tailrace.spark.manifest.journal import Journal
 from tailrace.spark.manifest.lake_options import KEEP, LakeOptions
 from tailrace.spark.manifest.manifest import (
-    Current,
     DataFile,
-    History,
     Manifest,
     SourceState,
+    TableRows,
     TableState,
 )
 from tailrace.spark.manifest.manifest_json import Histories, lake_json, table_json, table_of
@@ -58,14 +57,14 @@ def table(number, batch=1):
     shapes = dict.fromkeys(("changelog", "current"), COLUMNS)
     parts = {"changelog": f"{name}_changelog", "current": name}
     state = TableState("shop", name, "mysql", "log", COLUMNS, folder=f"shop.{name}", parts=parts)
-    current = Current(COLUMNS, ("id",), files)
+    current = TableRows(COLUMNS, ("id",), files)
     return after(replace(state, current=current, shapes=shapes), batch)
 
 
 def after(state, batch):
     """The table after a batch of one row."""
     file = DataFile(f"part-{batch:06}-000100.parquet", 1, 2000, 100)
-    current = state.current or Current(COLUMNS, ("id",))
+    current = state.current or TableRows(COLUMNS, ("id",))
     current = replace(current, tails=(*current.tails, file))
     sums = (DataFile("", batch, 2000 * batch, 100 * batch),)
     small = {"changelog": (*state.small.get("changelog", ()), file)[-64:]}
@@ -159,8 +158,13 @@ def altered(before, rng):
         case 3:
             file = DataFile("closed-000001-000000.parquet", 1, 2, 3)
             added = (("x", None, None), ("y", "1", "why"))
-            history = History(
-                COLUMNS, ("id",), (None, file), (DataFile("", 1, 2, 3),), added=added, gaps=("gap",)
+            history = TableRows(
+                COLUMNS,
+                ("id",),
+                (None, file),
+                added=added,
+                closed=(DataFile("", 1, 2, 3),),
+                gaps=("gap",),
             )
             state = replace(state, history=history, parts={**state.parts, "history": f"{key}_h"})
             state = replace(state, shapes={**state.shapes, "history": COLUMNS})

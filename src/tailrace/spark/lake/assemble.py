@@ -16,11 +16,11 @@ from tailrace.spark.lake.asides import Asides, points
 from tailrace.spark.lake.merging import merge_last
 from tailrace.spark.lake.table_files import TableFiles
 from tailrace.spark.manifest.lazy_tables import lazy
-from tailrace.spark.manifest.manifest import Current, DataFile, Manifest, TableState
+from tailrace.spark.manifest.manifest import DataFile, Manifest, TableRows, TableState
 from tailrace.spark.manifest.manifest_json import with_status
 from tailrace.spark.manifest.names import Folders
 from tailrace.spark.manifest.status import INCOMPLETE
-from tailrace.spark.parquet.file import with_spark_types
+from tailrace.spark.parquet.file import file_schema
 from tailrace.spark.parquet.footer import renamed
 from tailrace.spark.parquet.shapes import as_arrow, merged, plain_schema
 from tailrace.spark.state.failure import failure
@@ -35,9 +35,8 @@ if TYPE_CHECKING:
     from tailrace.spark.manifest.lake_options import LakeOptions
     from tailrace.spark.manifest.manifest import SourceState
     from tailrace.spark.manifest.status import Status
+    from tailrace.spark.state.built import Built
     from tailrace.spark.state.changelog import ChangeFile
-    from tailrace.spark.state.current.build import Built
-    from tailrace.spark.state.history.build import BuiltHistory
 
 COMMON_METADATA: Final = "_common_metadata"
 """Spark takes the schema of a folder from this file, where its data files' schemas differ."""
@@ -56,7 +55,7 @@ class Made:
     built: Mapping[str, Built]
     sources: Mapping[str, SourceState]
     options: LakeOptions
-    histories: Mapping[str, BuiltHistory] = field(default_factory=dict)
+    histories: Mapping[str, Built] = field(default_factory=dict)
     origins: Mapping[str, str] = field(default_factory=dict)
     """The sources of the tables that are in ``built`` or ``histories``."""
     asides: Asides | None = None
@@ -244,13 +243,13 @@ def _renamed(name: str, made: Made) -> TableState | None:
     """A table that has rows under this name, and no changes yet: RENAME TABLE gave it the name."""
     built, history = made.built.get(name), made.histories.get(name)
     source = made.origins.get(name)
-    state = built.current if built is not None else history.history if history else None
-    if source is None or state is None:
+    one = built or history
+    if source is None or one is None:
         return None
     database, table = TableName.parse(
         name.removeprefix(f"{source}/" if made.options.shards else "")
     )
-    return TableState(database, table, source, "log", state.columns)
+    return TableState(database, table, source, "log", one.rows.columns)
 
 
 def _state(known: TableState | None, fresh: Sequence[ChangeFile]) -> TableState | None:
@@ -354,32 +353,30 @@ def _changelog_schema(shape: pa.Schema, *, shards: bool) -> pa.Schema:
 def _common_metadata(schema: pa.Schema) -> bytes:
     """A footer without data."""
     sink = io.BytesIO()
-    pq.write_metadata(with_spark_types(schema), sink)
+    pq.write_metadata(file_schema(schema), sink)
     return sink.getvalue()
 
 
-def _current(built: Built | None, version: int, place: TableFiles) -> Current | None:
+def _current(built: Built | None, version: int, place: TableFiles) -> TableRows | None:
     """Add the current state's files, under names that no other version has."""
     if built is None:
         return None
     files: list[DataFile | None] = []
     first = len(place.current)
-    for bucket, (file, path) in enumerate(
-        zip(built.current.files, built.paths, strict=True), first
-    ):
+    for bucket, (file, path) in enumerate(zip(built.rows.files, built.paths, strict=True), first):
         if file is None or path is None:
             files.append(None)
             continue
         name = f"part-{version:06}-{bucket:06}.parquet"
         files.append(replace(file, name=name))
         place.current[name] = Path(path)
-    return replace(built.current, files=tuple(files))
+    return replace(built.rows, files=tuple(files))
 
 
 def _history(
     lake: Lake,
     state: TableState,
-    built: BuiltHistory | None,
+    built: Built | None,
     place: TableFiles,
     shapes: _Shapes,
     *,
@@ -400,12 +397,12 @@ def _history(
         return name
 
     files: list[DataFile | None] = []
-    for file, path in zip(built.history.open, built.paths, strict=True):
+    for file, path in zip(built.rows.files, built.paths, strict=True):
         if file is None or path is None:
             files.append(None)
         else:
             files.append(replace(file, name=put(Path(path), "open", open_names)))
-    closed = list(built.history.closed)
+    closed = list(built.rows.closed)
     for file in closed:
         place.history[file.name] = folder / file.name
     for each, names in zip(built.closed, closed_names, strict=True):
@@ -419,5 +416,5 @@ def _history(
         ours = [*((_SOURCE,) if shards else ()), *HISTORY_FIELDS]
         common = pa.schema([*as_arrow(shape), *ours])
         place.extra[f"history/{COMMON_METADATA}"] = _common_metadata(common)
-    history = replace(built.history, open=tuple(files), closed=tuple(closed))
+    history = replace(built.rows, files=tuple(files), closed=tuple(closed))
     return shapes.put(replace(state, history=history), "history", shape)

@@ -22,7 +22,7 @@ from tailrace.spark.lake.iceberg.paths import data_file
 from tailrace.spark.lake.steps import Step, unread_deletes
 from tailrace.spark.lake.table_batch import STATE_FIELDS, Move, state_schema, summed
 from tailrace.spark.manifest.lazy_tables import lazy
-from tailrace.spark.manifest.manifest import DataFile, History
+from tailrace.spark.manifest.manifest import DataFile
 from tailrace.spark.parquet.deleted import NO_ROWS, without
 from tailrace.spark.parquet.file import ParquetFile
 from tailrace.spark.parquet.footer import as_written, row_groups
@@ -30,17 +30,17 @@ from tailrace.spark.parquet.shapes import merged, plain_schema
 from tailrace.spark.state.current import raw
 from tailrace.spark.state.current.flat import SEQ
 from tailrace.spark.state.current.fold import key_columns
-from tailrace.spark.state.current.jobs import read_spill, write_spill
 from tailrace.spark.state.current.keys import buckets
 from tailrace.spark.state.current.rows import RAW, ROW_GROUP
 from tailrace.spark.state.failure import Failure, attempt, failure
 from tailrace.spark.state.history.jobs import HISTORY_FIELDS
+from tailrace.spark.state.spill import read_spill, write_spill
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from tailrace.spark.lake.steps import Content, Tables
-    from tailrace.spark.manifest.manifest import Current, Manifest, TableState
+    from tailrace.spark.manifest.manifest import Manifest, TableRows, TableState
     from tailrace.spark.parquet.deleted import DeletedRows
     from tailrace.spark.runtime.tasks import Runner
 
@@ -62,7 +62,7 @@ class Part:
     part: str
     states: Mapping[str, TableState]
 
-    def state(self, key: str) -> Current | History | None:
+    def state(self, key: str) -> TableRows | None:
         table = self.states[key]
         return table.current if self.part == "current" else table.history
 
@@ -78,7 +78,7 @@ class Part:
             if self.part == "current" and table.current is not None:
                 found |= {file.name for file in table.current.data}
             if self.part == "history" and table.history is not None:
-                found |= {file.name for file in table.history.open if file is not None}
+                found |= {file.name for file in table.history.files if file is not None}
         return found
 
     def names(self, key: str) -> dict[str, str]:
@@ -245,7 +245,7 @@ def _with(
         return replace(state, current=replace(state.current, files=files, tails=()))
     if part == "history" and state.history is not None:
         sums = (closed,) if closed.rows else ()
-        return replace(state, history=replace(state.history, open=files, closed=sums))
+        return replace(state, history=replace(state.history, files=files, closed=sums))
     return state
 
 
@@ -358,7 +358,7 @@ def _written(
         key: _Target(
             part.states[key].source if shards else None,
             state.key,
-            max(1, len(state.open if isinstance(state, History) else state.files)),
+            max(1, len(state.files)),
             state.columns,
             part.names(key),
             part.part == "history",

@@ -18,11 +18,10 @@ from tailrace.spark.manifest.manifest import DataFile
 from tailrace.spark.manifest.names import folded
 from tailrace.spark.parquet.deleted import NO_ROWS, deleted_rows, joined
 from tailrace.spark.parquet.shapes import merged, plain_schema
-from tailrace.spark.state.current.build import Built
+from tailrace.spark.state.built import Built
 from tailrace.spark.state.current.flat import SEQ, STAMP
 from tailrace.spark.state.current.rows import RAW
 from tailrace.spark.state.failure import failure
-from tailrace.spark.state.history.build import BuiltHistory
 from tailrace.spark.state.history.jobs import HISTORY_FIELDS
 from tailrace.spark.state.history.shape import shaped
 
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from tailrace.spark.lake.asides import Asides
     from tailrace.spark.lake.assemble import Made
     from tailrace.spark.lake.steps import Tables
-    from tailrace.spark.manifest.manifest import Current, Manifest, TableState
+    from tailrace.spark.manifest.manifest import Manifest, TableRows, TableState
     from tailrace.spark.parquet.deleted import DeletedRows, Rows
 
 _SOURCE: Final = pa.field("_source", pa.string())
@@ -143,8 +142,8 @@ class TableBatch:
                 built[key] = Built(state.current, paths)
             stands = stays or asides.stands(key, "history")
             if stands and state.history is not None:
-                paths = self._paths(state, "history", state.history.open)
-                histories[key] = BuiltHistory(state.history, paths)
+                paths = self._paths(state, "history", state.history.places)
+                histories[key] = Built(state.history, paths)
         return replace(made, built=built, histories=histories)
 
     def _paths(
@@ -208,14 +207,14 @@ class TableBatch:
                 stands = stands or not made.touches(key)
                 found[key] = replace(state, current=None, dropped=state.dropped or not stands)
                 continue
-            places = self._states(name, "part", built.current.places, built.paths, adds, stays)
+            places = self._states(name, "part", built.rows.places, built.paths, adds, stays)
             deletes |= self._deletes(built, places)
-            count = len(built.current.files)
+            count = len(built.rows.files)
             tails = tuple(file for file in places[count:] if file is not None)
-            current = replace(built.current, files=places[:count], tails=tails)
+            current = replace(built.rows, files=places[:count], tails=tails)
             found[key] = replace(state, current=current, dropped=False)
-            if built.current.refused is None:
-                shape = _one_shape(key, shape, built.current)
+            if built.rows.refused is None:
+                shape = _one_shape(key, shape, built.rows)
         shape = shape or before
         if shape is None:
             return found
@@ -251,7 +250,7 @@ class TableBatch:
     def _history(self, states: Mapping[str, TableState], made: Made) -> dict[str, TableState]:
         found: dict[str, TableState] = {}
         name, before = self._name(states, "history"), self._shape(states, "history")
-        known = _names(state.history.open for state in states.values() if state.history)
+        known = _names(state.history.places for state in states.values() if state.history)
         adds: list[str] = []
         stays: list[str] = []
         merges: list[Merge] = []
@@ -263,15 +262,15 @@ class TableBatch:
                 continue
             shape, closed, names = shaped(shape, built)
             fresh: list[DataFile] = []
-            opened = self._states(name, "open", built.history.open, built.paths, adds, stays, names)
-            sums = built.history.closed[0] if built.history.closed else DataFile("", 0, 0, 0)
+            opened = self._states(name, "open", built.rows.files, built.paths, adds, stays, names)
+            sums = built.rows.closed[0] if built.rows.closed else DataFile("", 0, 0, 0)
             for each, new in zip(built.closed, closed, strict=True):
                 target = f"closed-{self._version:06}-{len(adds):06}.parquet"
                 adds.append(target)
                 self._move(name, Path(each.path), target, new)
                 fresh.append(replace(each.file, name=target))
                 sums = summed(sums, each.file)
-            history = replace(built.history, open=opened, closed=(sums,) if sums.rows else ())
+            history = replace(built.rows, files=opened, closed=(sums,) if sums.rows else ())
             grown = replace(state, history=history)
             found[key] = self._together(grown, "history", name, fresh, merges)
         if shape is None or not len(shape):
@@ -400,7 +399,7 @@ def _replaced(states: Mapping[str, TableState], part: str) -> set[str]:
     if part == "current":
         return _names(each.current.data for each in states.values() if each.current)
     if part == "history":
-        return _names(each.history.open for each in states.values() if each.history)
+        return _names(each.history.places for each in states.values() if each.history)
     return set()
 
 
@@ -440,7 +439,7 @@ def _mark(states: Mapping[str, TableState], part: str) -> str:
     return "; ".join(found)
 
 
-def _one_shape(key: str, shape: pa.Schema | None, current: Current) -> pa.Schema:
+def _one_shape(key: str, shape: pa.Schema | None, current: TableRows) -> pa.Schema:
     """The columns of a current state, with those of the other shards'."""
     found, names = merged(shape, plain_schema(current.columns))
     if names:

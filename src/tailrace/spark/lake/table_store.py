@@ -145,7 +145,7 @@ class TableStore(LakeFolder):
     def history_paths(self, key: str) -> tuple[str | None, ...]:
         """Where the files of a committed history's open versions are."""
         history = self.manifest.tables[key].history
-        return self._paths(key, "history", () if history is None else history.open)
+        return self._paths(key, "history", () if history is None else history.places)
 
     def _paths(
         self, key: str, part: str, files: Iterable[DataFile | None]

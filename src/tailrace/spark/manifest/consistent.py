@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from tailrace.spark.manifest.manifest import Current, DataFile, History, Manifest, TableState
+    from tailrace.spark.manifest.manifest import DataFile, Manifest, TableRows, TableState
 
 _PARQUET: Final = "parquet"
 
@@ -85,17 +85,15 @@ def _check_table(manifest: Manifest, key: str, state: TableState) -> None:
     _check_files(manifest, state.changelog, named=named)
     for files in state.small.values():
         _check_files(manifest, files, named=True)
-    if state.current is not None:
-        _check_state(state.current, state.current.data)
-        if state.current.refused is None and not state.current.key:
-            raise ValueError("it has no key")
-        _check_files(manifest, state.current.data, named=True)
-        _check_part(manifest, state, "current", state.current)
-    if state.history is not None:
-        _check_state(state.history, filter(None, state.history.open))
-        _check_files(manifest, filter(None, state.history.open), named=True)
-        _check_files(manifest, state.history.closed, named=named)
-        _check_part(manifest, state, "history", state.history)
+    current = state.current
+    if current is not None and current.refused is None and not current.key:
+        raise ValueError("it has no key")
+    for part, rows in (("current", current), ("history", state.history)):
+        if rows is not None:
+            _check_rows(rows)
+            _check_files(manifest, rows.placed, named=True)
+            _check_files(manifest, rows.closed, named=named)
+            _check_part(manifest, state, part, rows)
 
 
 def _check_statuses(manifest: Manifest, state: TableState) -> None:
@@ -111,15 +109,14 @@ def _check_statuses(manifest: Manifest, state: TableState) -> None:
                 raise ValueError(f"what is known at {since[:80]!r} is missing")
 
 
-def _check_state(state: Current | History, rows: Iterable[DataFile]) -> None:
-    """``rows`` has the files of rows there are now; what a history's closed files have stays."""
-    _unique(state.columns)
-    _among(state.key, state.columns.names, "a column of the key")
-    if (state.refused is not None or not state.key) and any(rows):
+def _check_rows(rows: TableRows) -> None:
+    _unique(rows.columns)
+    _among(rows.key, rows.columns.names, "a column of the key")
+    if (rows.refused is not None or not rows.key) and rows.placed:
         raise ValueError("it has rows, and no key or a reason to have none")
 
 
-def _check_part(manifest: Manifest, state: TableState, part: str, found: Current | History) -> None:
+def _check_part(manifest: Manifest, state: TableState, part: str, found: TableRows) -> None:
     """What has rows is in a table of the lake's, or in a folder of the version."""
     if part not in manifest.options.keep:
         raise ValueError(f"it has a {part}, which the lake does not keep")

@@ -74,16 +74,20 @@ class DataFile:
 
 
 @dataclass(frozen=True)
-class Current:
-    """A table's current state: files of which the n-th holds the keys of bucket n, and tails.
+class TableRows:
+    """A table's current state, or its history: files of rows, and what to know about the rows.
 
-    ``tails`` are files with rows of any keys, newer than those in the buckets' files; a live row
-    is in one file only. ``columns`` are those of the table and ``key`` its key's, by which
-    the rows are bucketed. Of a table that never had a current state ``refused`` says why there is
-    none, and there is no file. ``unseen`` counts rows whose insert is not in the log; ``unlogged``
-    are columns that are left out, since the log does not tell what updates made of them. ``added``
-    are columns that no row has shown the type of yet: name, default's text, and why that is
-    unknown.
+    The n-th of ``files`` holds the keys of bucket n; of a history, their open versions. ``tails``
+    are files with rows of any keys, newer than those in the buckets' files; a live row is in one
+    file only. ``closed`` are a history's files of ended versions: lakes of tables do not list them,
+    but for one entry without a name that has their sums.
+
+    ``columns`` are those of the table and ``key`` its key's, by which the rows are bucketed. Of a
+    table that never had a state ``refused`` says why there is none, and there is no file.
+    ``unseen`` counts rows whose insert is not in the log; ``unlogged`` are columns that are left
+    out, since the log does not tell what updates made of them. ``added`` are columns that no row
+    has shown the type of yet: name, default's text, and why that is unknown. ``gaps`` are sentences
+    that say where a history's versions are missing: the table was unsupported, and recreated since.
     """
 
     columns: pa.Schema
@@ -95,6 +99,8 @@ class Current:
     unlogged: tuple[str, ...] = ()
     added: tuple[tuple[str, str | None, str | None], ...] = ()
     tails: tuple[DataFile, ...] = ()
+    closed: tuple[DataFile, ...] = ()
+    gaps: tuple[str, ...] = ()
 
     @property
     def places(self) -> tuple[DataFile | None, ...]:
@@ -102,45 +108,19 @@ class Current:
         return (*self.files, *self.tails)
 
     @property
-    def data(self) -> tuple[DataFile, ...]:
-        """All files that there are."""
+    def placed(self) -> tuple[DataFile, ...]:
+        """The files that are in a place: all but those of ended versions."""
         return tuple(file for file in self.places if file is not None)
 
     @property
-    def rows(self) -> int:
-        """The rows of the table."""
-        return sum(file.live for file in self.data)
-
-
-@dataclass(frozen=True)
-class History:
-    """A table's history: files of open versions by bucket, as `Current` has them, and closed ones.
-
-    Lakes of tables do not list the ``closed`` files, but for one entry without a name that has
-    their sums. ``gaps`` are sentences that say where versions are missing: the table was
-    unsupported, and recreated since.
-    """
-
-    columns: pa.Schema
-    key: tuple[str, ...]
-    open: tuple[DataFile | None, ...] = ()
-    closed: tuple[DataFile, ...] = ()
-    refused: str | None = None
-    unseen: int = 0
-    notes: tuple[str, ...] = ()
-    unlogged: tuple[str, ...] = ()
-    added: tuple[tuple[str, str | None, str | None], ...] = ()
-    gaps: tuple[str, ...] = ()
-
-    @property
     def data(self) -> tuple[DataFile, ...]:
         """All files that there are."""
-        return (*(file for file in self.open if file is not None), *self.closed)
+        return (*self.placed, *self.closed)
 
     @property
     def rows(self) -> int:
-        """The versions, open and closed."""
-        return sum(file.rows for file in self.data)
+        """The rows of the table, or its versions, open and closed."""
+        return sum(file.live for file in self.data)
 
 
 @dataclass(frozen=True)
@@ -163,9 +143,9 @@ class TableState:
     names: str
     columns: pa.Schema
     changelog: tuple[DataFile, ...] = ()
-    current: Current | None = None
+    current: TableRows | None = None
     dropped: bool = False
-    history: History | None = None
+    history: TableRows | None = None
     parts: dict[str, str] = field(default_factory=dict)
     shapes: dict[str, pa.Schema] = field(default_factory=dict)
     small: dict[str, tuple[DataFile, ...]] = field(default_factory=dict)

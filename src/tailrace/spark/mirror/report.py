@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
     from tailrace.events import Event
     from tailrace.spark.input.lag import SourceMoment
-    from tailrace.spark.manifest.manifest import Current, History, Manifest, TableState
+    from tailrace.spark.manifest.manifest import Manifest, TableRows, TableState
     from tailrace.spark.manifest.status import Status
+    from tailrace.spark.state.built import Built
     from tailrace.spark.state.changelog import ChangeFile
-    from tailrace.spark.state.current.build import Built
 
 
 @dataclass(frozen=True)
@@ -213,7 +213,7 @@ def report_of(
     return MirrorReport(manifest.version, tuple(tables), positions, size, seconds)
 
 
-def _notes(table: TableState, good: Sequence[Current | History], *, gaps: bool) -> tuple[str, ...]:
+def _notes(table: TableState, good: Sequence[TableRows], *, gaps: bool) -> tuple[str, ...]:
     """What is to be said of a table's states, with ``gaps`` of what its history lacks too."""
     notes: dict[str, None] = {}
     if (status := table.status(INCOMPLETE)) is not None and not table.dropped:

@@ -24,8 +24,8 @@ from tailrace.schema.catalogue import Learned
 from tailrace.schema.tables import TableState
 from tailrace.spark.lake.asides import in_order
 from tailrace.spark.manifest.manifest_json import with_status
-from tailrace.spark.state.current.build import table_changes
 from tailrace.spark.state.failure import Failure
+from tailrace.spark.state.source_changes import table_changes
 from tailrace.table_name import TableName, all_of
 from tailrace.values.schema import ColumnDefinition, TableDefinition
 

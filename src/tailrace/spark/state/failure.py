@@ -61,6 +61,10 @@ Argument = TypeVar("Argument")
 Result = TypeVar("Result")
 
 
+class RejectedError(PipelineError):
+    """A table can have no state; the message says why, as a sentence about the table."""
+
+
 @dataclass(frozen=True)
 class Failure:
     """Why a table's work could not be done; ``origins`` are tables, set aside, that it needs.
@@ -91,6 +95,8 @@ def failure(error: Exception) -> Failure:
     """A table's failure in words. Raises the error where it is not the table's alone."""
     if not of_one_table(error):
         raise error
+    if isinstance(error, RejectedError):
+        return Failure(str(error), rejected=True)
     text = printable(first_line(error)) if str(error) else ""
     if isinstance(error, TailraceError):
         return Failure(text)

@@ -12,7 +12,7 @@ from tailrace.columns import read_split
 from tailrace.columns.arrays import table_of
 from tailrace.errors import PipelineError, SchemaChanged
 from tailrace.log.readable import statement_of
-from tailrace.spark.state.current.conform import RefusedError
+from tailrace.spark.state.failure import RejectedError
 from tailrace.spark.stream.filters import matching, table_patterns
 from tailrace.spark.stream.shape import as_columns, as_json, table_columns
 
@@ -104,7 +104,7 @@ def _checked(batch: pa.RecordBatch, options: Options, target: pa.Schema) -> pa.R
     try:
         if not what:
             return as_columns(batch, target)
-    except RefusedError as error:
+    except RejectedError as error:
         what = [str(error)]
     place = f"{batch.column('_file')[0].as_py()}:{batch.column('_pos')[0].as_py()}"
     raise SchemaChanged(

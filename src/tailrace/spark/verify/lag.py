@@ -13,7 +13,7 @@ from tailrace.errors import ConnectionLost, PipelineError, TailraceError
 from tailrace.live.session import Identity, Session
 from tailrace.live.transport import ServerTransport
 from tailrace.position import Position, bytes_after
-from tailrace.spark.input.spool import ServerLogs
+from tailrace.spark.input.server_log import ServerLog
 from tailrace.spark.lake.reading import LakeView
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class LakeOfServer(Closing):
 def _name(view: LakeView, source: Source) -> str:
     """Which of the lake's sources the server is."""
     known = view.manifest.sources
-    wanted = ServerLogs.below(view.path, source).name
+    wanted = ServerLog.below(view.path, source).name
     if wanted in known:
         return wanted
     if len(known) == 1 and not any(name.rpartition("_")[2].isdigit() for name in known):

@@ -56,7 +56,7 @@ def make(layout):
             second = SHOP / "mariadb" / "binlog.000002"
             for name, path in zip(READ, (second, ODD), strict=True):
                 Path("logs", name).write_bytes(path.read_bytes()[: READ[name]])
-            patch.setattr(jobs, "fold", failing(jobs.fold))
+            patch.setattr(jobs.FoldJob, "do", failing(jobs.FoldJob.do))
             follow(kind)
             with tarfile.open(GOLDEN / f"layout-{layout}.{kind}.tar.xz", "w:xz") as packed:
                 packed.add(kind)

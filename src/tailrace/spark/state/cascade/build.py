@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from tailrace.spark.state.cascade.jobs import FindJob, PlayJob, Rows, find, play
-from tailrace.spark.state.current.build import table_changes
-from tailrace.spark.state.current.conform import RefusedError
 from tailrace.spark.state.current.flat import Target
 from tailrace.spark.state.current.given import keyed
 from tailrace.spark.state.current.lineage import lives
 from tailrace.spark.state.current.plan import plan_table
-from tailrace.spark.state.failure import Failure, attempt, failure
+from tailrace.spark.state.failure import Failure, RejectedError, attempt, failure
+from tailrace.spark.state.source_changes import table_changes
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
     from tailrace.spark.state.cascade.jobs import Asked, Played
     from tailrace.spark.state.cascade.keys import Link
     from tailrace.spark.state.changelog import ChangeFile
-    from tailrace.spark.state.current.build import SourceChanges
     from tailrace.spark.state.current.pieces import Base
+    from tailrace.spark.state.source_changes import SourceChanges
 
 _ROUNDS: Final = 1 << 12
 """Rounds that a batch may take: one for each table along a chain of keys, or row of a tree."""
@@ -71,7 +70,7 @@ def carry_out(
         except Exception as error:  # noqa: BLE001 - `failure` raises what is not its own
             made = failure(error)
         if isinstance(made, Failure):
-            failed |= {each.child: made for each in some}
+            failed |= {each.child: replace(made, rejected=False) for each in some}
         else:
             files |= made
     return CarriedOut(files, failed)
@@ -202,7 +201,7 @@ class _Work:
     def _rows(self, name: str, links: Sequence[Link]) -> tuple[Rows, Base | None] | None:
         """A table whose rows may change, and those that it has; None where it has none.
 
-        Raises `RefusedError` where its rows cannot be told.
+        Raises `RejectedError` where its rows cannot be told.
         """
         life = self._lives.get(name)
         source = self._source
@@ -216,9 +215,9 @@ class _Work:
         wanted += [each for link in links if link.parent == name for each in link.referenced]
         by_fold = {each.casefold(): each for each in target.columns.names}
         if strange := [each for each in wanted if each.casefold() not in by_fold]:
-            raise RefusedError(f"{name}: its foreign keys need {strange[0]}, which is not logged")
+            raise RejectedError(f"{name}: its foreign keys need {strange[0]}, which is not logged")
         if own := [each for each in wanted if each not in target.columns.names]:
-            raise RefusedError(
+            raise RejectedError(
                 f"{name}: its column {own[0]} is called {by_fold[own[0].casefold()]} in the log"
             )
         tracked = dict.fromkeys((*target.key, *wanted))

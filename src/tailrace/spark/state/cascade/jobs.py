@@ -21,13 +21,13 @@ from tailrace.spark.state.cascade.play import ABSENT, Known, Play
 from tailrace.spark.state.cascade.values import EXACT
 from tailrace.spark.state.changelog import ROW_GROUP_ROWS, ChangelogFiles
 from tailrace.spark.state.current import raw
-from tailrace.spark.state.current.conform import RefusedError
 from tailrace.spark.state.current.flat import DELETE, INSERT, SEQ, SNAPSHOT
 from tailrace.spark.state.current.fold import key_columns
-from tailrace.spark.state.current.jobs import read_spill
 from tailrace.spark.state.current.keys import dense
 from tailrace.spark.state.current.pieces import base_rows, changes
+from tailrace.spark.state.failure import RejectedError
 from tailrace.spark.state.history.versions import joined
+from tailrace.spark.state.spill import read_spill, write_spill
 from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
@@ -133,20 +133,14 @@ def find(job: FindJob) -> str | None:
             found.append(rows.filter(pa.array(mask)))
     if not found:
         return None
-    _write(job.out, pa.concat_tables(found, promote_options="default"))
+    write_spill(job.out, pa.concat_tables(found, promote_options="default"))
     return str(job.out)
-
-
-def _write(path: Path, table: pa.Table) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
-        writer.write_table(table)
 
 
 def matches(
     rows: pa.Table, columns: Sequence[str], comparisons: Iterable[Comparison], values: pa.Table
 ) -> Bits:
-    """Which rows have any of the values in columns. NULL is none. Raises `RefusedError`."""
+    """Which rows have any of the values in columns. NULL is none. Raises `RejectedError`."""
     found = {
         name: how.of_all(rows.column(name)) for name, how in zip(columns, comparisons, strict=True)
     }
@@ -160,7 +154,7 @@ def matches(
 
 
 def play(job: PlayJob) -> Played:
-    """Carry the keys out. Raises `RefusedError` where what they did cannot be told."""
+    """Carry the keys out. Raises `RejectedError` where what they did cannot be told."""
     causes = _Causes(job)
     tables = {each.name: _Table(each, job.links) for each in job.tables}
     known = {name: each.known for name, each in tables.items()}
@@ -181,7 +175,7 @@ def play(job: PlayJob) -> Played:
         return Played({}, tuple(missing))
     for each in tables.values():
         if each.known.strange:
-            raise RefusedError(
+            raise RejectedError(
                 f"images of changes of {each.name} are not full, and its rows are not all known: "
                 "what foreign keys do to them cannot be told"
             )
@@ -248,7 +242,7 @@ class _Causes:
         by_fold = {name.casefold(): name for name in file.columns.names}
         names = [by_fold.get(name.casefold(), "") for name in wanted]
         if "" in names:
-            raise RefusedError(
+            raise RejectedError(
                 f"the log's columns of {file.name} are not those that foreign keys refer to: "
                 f"{', '.join(wanted)}"
             )
@@ -287,7 +281,7 @@ class _Causes:
         rows = rows.take(pa.array(chosen))
         for key, texts in raw.texts(rows.column("_raw")).items():
             if key.partition(".")[2] in names and texts.null_count < len(texts):
-                raise RefusedError(f"a key that others refer to has a value of no type in {key}")
+                raise RejectedError(f"a key that others refer to has a value of no type in {key}")
         images = {
             image: [
                 [
@@ -362,7 +356,7 @@ class _Table:
             pa.array(each, field.type)
             for field, each in zip(fields, zip(*values, strict=True), strict=True)
         ]
-        _write(path, pa.table(dict(zip(columns, arrays, strict=True))))
+        write_spill(path, pa.table(dict(zip(columns, arrays, strict=True))))
         return Asked(columns, self._how[columns], str(path))
 
     def begin(self) -> Iterator[Row]:
@@ -445,7 +439,7 @@ class _Table:
         for name in self._names:
             beside = raw.beside(name)
             if beside in table.schema.names and table.column(beside).null_count < table.num_rows:
-                raise RefusedError(
+                raise RejectedError(
                     f"{self.name}: a column that foreign keys concern has values of no type: {name}"
                 )
 
@@ -587,7 +581,7 @@ class _Names:
         for place, name in enumerate(target.columns.names):
             found = by_fold.get(name.casefold())
             if found is None:
-                raise RefusedError(f"its column {name}, which foreign keys concern, is not logged")
+                raise RejectedError(f"its column {name}, which foreign keys concern, is not logged")
             self.all[found] = place
             if name in target.key:
                 self.key[found] = place

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from tailrace.spark.state.current.conform import RefusedError
+from tailrace.spark.state.failure import RejectedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -132,7 +132,7 @@ def compared(link: Link, row: Row, places: Places) -> Value | None:
     if None in values:
         return None
     if ABSENT in values:
-        raise RefusedError(
+        raise RejectedError(
             f"images in the log lack columns that {link.sql} needs: binlog_row_image=FULL has them"
         )
     return tuple(how.of(each) for how, each in zip(link.comparisons, values, strict=True))

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from tailrace.constants import Flavour
 from tailrace.errors import SchemaError
-from tailrace.spark.state.current.conform import RefusedError
+from tailrace.spark.state.failure import RejectedError
 from tailrace.values.charsets import collation_name
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Comparison:
     ascii: bool = False
 
     def of(self, value: Any) -> Any:
-        """What all values that are equal to this one have in common. Raises `RefusedError`."""
+        """What all values that are equal to this one have in common. Raises `RejectedError`."""
         if self.ascii and not (value.isascii() and value.isprintable()):
             raise _unclear([value])
         if self.pads:
@@ -79,8 +79,8 @@ class Comparison:
 EXACT: Final = Comparison()
 
 
-def _unclear(values: Sequence[object]) -> RefusedError:
-    return RefusedError(
+def _unclear(values: Sequence[object]) -> RejectedError:
+    return RejectedError(
         f"a foreign key that cascades has the value {values[0]!r}: whether it is equal to another "
         "is known of printable ASCII alone under the column's collation"
     )

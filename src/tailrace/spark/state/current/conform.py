@@ -13,19 +13,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tailrace.errors import PipelineError
 from tailrace.schema.conversions import How
 from tailrace.spark.state.current.conversions import Values, converted
+from tailrace.spark.state.failure import RejectedError
 from tailrace.values.surrogates import escaped, has_surrogates
 
 if TYPE_CHECKING:
     from tailrace.spark.state.current.conversions import Step
 
     Bits = np.ndarray[Any, np.dtype[np.bool_]]
-
-
-class RefusedError(PipelineError):
-    """A table can have no current state; the message says why, as a sentence about the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +44,7 @@ def _number(arrow: pa.DataType) -> bool:
 
 
 def conform(column: pa.ChunkedArray, arrow: pa.DataType, name: str) -> pa.ChunkedArray:
-    """The same values in another Arrow type. Raises `RefusedError` where it does not hold them."""
+    """The same values in another Arrow type. Raises `RejectedError` where it does not hold them."""
     old = column.type
     if pa.types.is_dictionary(old):
         column, old = column.cast(old.value_type), old.value_type
@@ -59,7 +55,7 @@ def conform(column: pa.ChunkedArray, arrow: pa.DataType, name: str) -> pa.Chunke
     if _number(old) and _number(arrow):
         with suppress(pa.ArrowInvalid):
             return column.cast(arrow)
-    raise RefusedError(
+    raise RejectedError(
         f"its column {name} was changed from {old} to {arrow}, and what the server made of the "
         "older values is not in the log"
     )
@@ -86,7 +82,7 @@ def carried(
         last = found.values
         found = converted(found, step, there=there)
         if key and (found.unknown.any() or _changed(last, found.values, step)):
-            raise RefusedError(step.reason)
+            raise RejectedError(step.reason)
         if step.conversion is None:  # only NULL is known, until it may not be any more
             nulls = any(each.nulls for each in source.steps[number + 1 :])
             unknown = found.unknown | (nulls if there is None else nulls & there)
@@ -109,7 +105,7 @@ _SAME_KEYS: Final = frozenset({How.SAME, How.NUMBER, How.DIGITS})
 def default(source: Source, arrow: pa.DataType, rows: int) -> tuple[pa.Array, pa.Array | None]:
     """A column of the default's value; and, where no typed value is it, of its text.
 
-    Raises `RefusedError` where the default cannot be told.
+    Raises `RejectedError` where the default cannot be told.
     """
     if source.unknown is not None:
         return pa.nulls(rows, arrow), None
@@ -122,7 +118,7 @@ def default(source: Source, arrow: pa.DataType, rows: int) -> tuple[pa.Array, pa
         if value is not None:
             return pa.repeat(pa.scalar(value, arrow), rows), None
     except (ValueError, ArithmeticError, pa.ArrowException) as error:
-        raise RefusedError(
+        raise RejectedError(
             f"a column was added to it with the default {source.text!r}, which is no {arrow}"
         ) from error
     return pa.nulls(rows, arrow), pa.repeat(pa.scalar(source.text), rows)

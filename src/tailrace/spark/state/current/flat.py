@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 
 from tailrace.spark.record.present import Bits, bits
 from tailrace.spark.state.current import raw
-from tailrace.spark.state.current.conform import RefusedError, Source, carried, default
+from tailrace.spark.state.current.conform import Source, carried, default
+from tailrace.spark.state.failure import RejectedError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,7 +73,7 @@ def flatten(changes: pa.Table, target: Target, sources: Mapping[str, Source]) ->
     """Bring rows of one changelog file into the target's shape.
 
     ``sources`` says for each of the target's columns where these rows have it. Raises
-    `RefusedError` where values cannot be carried over.
+    `RejectedError` where values cannot be carried over.
     """
     operations = np.concatenate(
         [np.zeros(0, np.int8)] + [_numbers(chunk) for chunk in changes.column("_op").chunks]
@@ -195,7 +196,7 @@ def _check_keys(
     for name in target.key:
         place = order.get(sources[name].name or "")
         if place is None or not before[rows, place].all():
-            raise RefusedError(f"the images of its changes lack the key column {name}")
+            raise RejectedError(f"the images of its changes lack the key column {name}")
 
 
 def put(rows: pa.Table, name: str, mask: Bits, values: pa.ChunkedArray) -> pa.Table:

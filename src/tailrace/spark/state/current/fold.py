@@ -31,7 +31,7 @@ SEEN: Final = "\0seen"
 def entries(flat: Flat, key: Sequence[str], *, given: bool = False) -> pa.Table:
     """One row for each key that the changes touch: its columns, and `ALIVE` and `SEEN`.
 
-    Raises `RefusedError` where two rows have a ``given`` key at a time.
+    Raises `RejectedError` where two rows have a ``given`` key at a time.
     """
     operations = flat.operations
     if not len(operations):
@@ -67,7 +67,7 @@ def entries(flat: Flat, key: Sequence[str], *, given: bool = False) -> pa.Table:
 def merge(pieces: Sequence[pa.Table], key: Sequence[str], *, given: bool = False) -> pa.Table:
     """The last entry of each key, of pieces of entries in log order.
 
-    Raises `RefusedError` where two rows have a ``given`` key at a time.
+    Raises `RejectedError` where two rows have a ``given`` key at a time.
     """
     if len(pieces) == 1:
         return pieces[0]

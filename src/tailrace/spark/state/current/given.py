@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tailrace.spark.state.current.conform import RefusedError
+from tailrace.spark.state.failure import RejectedError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,9 +41,9 @@ def _keyed(file: ChangeFile, key: Sequence[str]) -> ChangeFile:
 
 
 def check_columns(key: Sequence[str], file: ChangeFile) -> None:
-    """Raises `RefusedError` where a file lacks a column of the given key."""
+    """Raises `RejectedError` where a file lacks a column of the given key."""
     if strange := [name for name in key if name not in file.columns.names]:
-        raise RefusedError(
+        raise RejectedError(
             f"the key given for it has {', '.join(strange)}, and its columns are "
             f"{', '.join(file.columns.names)}"
         )
@@ -52,7 +52,7 @@ def check_columns(key: Sequence[str], file: ChangeFile) -> None:
 def check_unique(
     keys: Numbers, began: Bits, ended: Bits, order: Numbers, rows: pa.Table, key: Sequence[str]
 ) -> None:
-    """Raises `RefusedError` where a row came under a key that another row had.
+    """Raises `RejectedError` where a row came under a key that another row had.
 
     For moments in order by key: ``keys`` are their numbers, ``began`` says whether a row came under
     the key then, ``ended`` whether none was left after it. ``order`` has the places in ``rows`` of
@@ -63,4 +63,4 @@ def check_unique(
         return
     values = rows.select(list(key)).slice(int(order[twice[0] + 1]), 1).to_pylist()[0]
     shown = ", ".join(f"{name} = {value!r}" for name, value in values.items())
-    raise RefusedError(f"the key given for it is not unique: two rows had {shown}")
+    raise RejectedError(f"the key given for it is not unique: two rows had {shown}")

@@ -73,7 +73,7 @@ def _codes(column: pa.ChunkedArray) -> tuple[Numbers, int]:
         encoded = encoded.unify_dictionaries()
     codes = [_integers(chunk.indices) for chunk in encoded.chunks]
     if not codes:
-        return np.zeros(0, np.int64), 1
+        return np.zeros(0, np.int64), 0
     return np.concatenate(codes), len(encoded.chunk(0).dictionary)
 
 

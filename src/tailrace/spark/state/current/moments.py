@@ -53,5 +53,5 @@ class Moments(NamedTuple):
         return cls(order, changes[order], keys, leaving[order], last)
 
     def check_unique(self, left: pa.Table, key: Sequence[str]) -> None:
-        """Raises `RefusedError` where two rows have a key; ``left`` has the rows that are left."""
+        """Raises `RejectedError` where two rows have a key; ``left`` has the rows that are left."""
         check_unique(self.keys, self.leaves, ~self.leaves, self.order, left, key)

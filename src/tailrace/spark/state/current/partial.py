@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from tailrace.spark.state.current import raw
-from tailrace.spark.state.current.conform import RefusedError
 from tailrace.spark.state.current.flat import DELETE, INSERT, SNAPSHOT, UNKNOWN, Flat, put
 from tailrace.spark.state.current.fold import key_columns
 from tailrace.spark.state.current.keys import Numbers, dense
 from tailrace.spark.state.current.moments import Moments, leaves_and_takes
+from tailrace.spark.state.failure import RejectedError
 
 if TYPE_CHECKING:
     from tailrace.spark.record.present import Bits
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def apply(state: pa.Table, flat: Flat, target: Target) -> tuple[pa.Table, int]:
     """The rows that are there after the changes, and how many changed ones were not known of.
 
-    ``state`` has the rows before them. Raises `RefusedError` where the log does not hold what a row
+    ``state`` has the rows before them. Raises `RejectedError` where the log lacks what a row
     needs: an insert that left columns to their defaults, an update of a row that is not known.
     """
     if not flat.rows.num_rows:
@@ -40,7 +40,7 @@ def apply(state: pa.Table, flat: Flat, target: Target) -> tuple[pa.Table, int]:
 def completed(state: pa.Table, flat: Flat, target: Target) -> pa.Table:
     """The rows of the state, then the row that each change left, but for deletes; in order.
 
-    Raises `RefusedError` as `apply`.
+    Raises `RejectedError` as `apply`.
     """
     chains = _Chains(state, flat, target)
     left = chains.operations != DELETE
@@ -67,7 +67,7 @@ class _Chains:
         orphans = (before < 0) & ~begins
         lost = orphans & (self.operations != DELETE) & ~present.all(axis=1)
         if lost.any():
-            raise RefusedError(
+            raise RejectedError(
                 "its row images are not full, and some of its rows were inserted before the log "
                 "begins"
             )
@@ -132,7 +132,7 @@ def _check_inserts(begins: Bits, present: Bits, target: Target) -> None:
     whole: list[bool] = np.all(present[begins], axis=0).tolist()
     if not all(whole):
         names = [name for name, there in zip(target.columns.names, whole, strict=True) if not there]
-        raise RefusedError(
+        raise RejectedError(
             "inserts left columns to their defaults, which row images that are not full do not "
             f"hold: {', '.join(names)} (binlog_row_image=FULL has them)"
         )

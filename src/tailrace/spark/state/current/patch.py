@@ -6,8 +6,7 @@ other column of the files is read. docs/design/amplification.md has what that sa
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -17,85 +16,50 @@ from tailrace.spark.parquet.deleted import NO_ROWS, deleted_rows, joined, withou
 from tailrace.spark.parquet.file import ParquetFile
 from tailrace.spark.parquet.footer import row_groups
 from tailrace.spark.state.current import raw
-from tailrace.spark.state.current.conform import RefusedError
 from tailrace.spark.state.current.finding import find
 from tailrace.spark.state.current.fold import alive, as_entries, key_columns, merge
-from tailrace.spark.state.current.jobs import gathered, piece_entries, read_spill
+from tailrace.spark.state.current.jobs import changed, gathered
 from tailrace.spark.state.current.keys import buckets
 from tailrace.spark.state.current.pieces import base_rows
-from tailrace.spark.state.current.rows import empty_rows, write_rows
+from tailrace.spark.state.current.rows import empty_rows
+from tailrace.spark.state.current.work import NOTHING, Done, Work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from tailrace.spark.parquet.deleted import DeletedRows, Rows
-    from tailrace.spark.state.current.flat import Target
-    from tailrace.spark.state.current.pieces import Base, Piece
+    from tailrace.spark.state.current.pieces import Base
+    from tailrace.spark.state.current.work import Written
 
 
 @dataclass(frozen=True)
-class PatchJob:
-    """Keep changes separately from the files of ``base``: ``pieces``, or ``spills`` that were cut.
+class PatchJob(Work):
+    """Keep changes separately from the files of ``base``, in a file of their own, ``out``.
 
     They are those of keys of one of some ``parts``, and the base's bucket files those that have
     such keys; its tails are all that there are. The rows of the last ``swallowed`` tails go into
-    the new one, ``out``. Bucket files in ``rewrites`` are written again, each to the path there,
-    without their deleted rows. ``reads`` is about the bytes that it reads.
+    the new one. Bucket files in ``rewrites`` are written again, each to the path there, without
+    their deleted rows. ``reads`` is about the bytes that it reads.
     """
 
-    target: Target
     base: Base
-    pieces: tuple[Piece, ...]
-    spills: tuple[str, ...]
     part: int
     parts: int
     swallowed: int
-    out: Path
     reads: int
-    rewrites: Mapping[str, Path] = field(default_factory=dict)
+    rewrites: Mapping[str, Path]
+
+    def do(self) -> Done:
+        """Find the rows that changed, and write the new ones. Raises `RejectedError`."""
+        rows, gone, unseen = _patched(self)
+        tail = self.write(rows, self.out) if rows.num_rows else NOTHING
+        rewritten = {path: _rewritten(self, path, gone) for path in self.rewrites}
+        gone = {path: each for path, each in gone.items() if path not in rewritten}
+        return Done(tail, unseen=unseen, deleted=gone, rewritten=rewritten)
 
 
-@dataclass(frozen=True)
-class Patched:
-    """What a `PatchJob` made: a tail, without a path where there was no row to write.
-
-    ``deleted`` are the rows that are deleted now, by the path of their file, ``rewritten`` the
-    files that took the place of others and their paths, by the path of these; None where no row is
-    left. ``unseen`` and ``refused`` are as `Folded` has them.
-    """
-
-    path: str | None = None
-    rows: int = 0
-    size: int = 0
-    memory: int = 0
-    deleted: Mapping[str, Rows] = field(default_factory=dict)
-    rewritten: Mapping[str, tuple[DataFile | None, str | None]] = field(default_factory=dict)
-    unseen: int = 0
-    seconds: float = 0.0
-    refused: str | None = None
-
-
-def patch(job: PatchJob) -> Patched:
-    """Find the rows that changed, and write the new ones."""
-    start = time.perf_counter()
-    try:
-        rows, gone, unseen = _patched(job)
-        size = memory = 0
-        if rows.num_rows:
-            size, memory = write_rows(rows, job.target, job.out, (*job.pieces, job.base))
-        rewritten = {path: _rewritten(job, path, gone) for path in job.rewrites}
-    except RefusedError as error:
-        return Patched(refused=str(error))
-    path = str(job.out) if rows.num_rows else None
-    gone = {path: each for path, each in gone.items() if path not in rewritten}
-    seconds = time.perf_counter() - start
-    return Patched(path, rows.num_rows, size, memory, gone, rewritten, unseen, seconds)
-
-
-def _rewritten(
-    job: PatchJob, path: str, gone: Mapping[str, Rows]
-) -> tuple[DataFile | None, str | None]:
+def _rewritten(job: PatchJob, path: str, gone: Mapping[str, Rows]) -> Written:
     """Write a bucket's file again, without its deleted rows, a row group at a time."""
     deleted = joined(deleted_rows(job.base.deleted, path), gone.get(path, NO_ROWS))
     out = ParquetFile(job.rewrites[path], bounded=job.target.key)
@@ -107,18 +71,19 @@ def _rewritten(
         memory += kept.nbytes
         if kept.num_rows:
             out.write(kept.replace_schema_metadata())
-    return (DataFile("", count, out.close(), memory), str(out.path)) if count else (None, None)
+    return (DataFile("", count, out.close(), memory), str(out.path)) if count else NOTHING
 
 
 def _patched(job: PatchJob) -> tuple[pa.Table, dict[str, Rows], int]:
     """The new tail's rows, those that do not count any more, and how many were not known of."""
     target, base = job.target, job.base
-    pieces = map(read_spill, job.spills) if job.spills else piece_entries(job.pieces, target)
-    changed = gathered(as_entries(empty_rows(target)), pieces, target)
-    texts = [each for each in map(raw.beside, target.key) if each in changed.schema.names]
-    touched = changed.select([*target.key, *texts])
+    fresh = as_entries(empty_rows(target))
+    for _, tables in changed(job):  # they have the target's key
+        fresh = gathered(fresh, tables, target)
+    texts = [each for each in map(raw.beside, target.key) if each in fresh.schema.names]
+    touched = fresh.select([*target.key, *texts])
     found, keys = find(base, touched, target, job.part, job.parts)
-    rows, unseen = alive(merge([as_entries(keys), changed], target.key, given=target.given))
+    rows, unseen = alive(merge([as_entries(keys), fresh], target.key, given=target.given))
     swallowed = base.tails[len(base.tails) - job.swallowed :]
     more = _swallowed_rows(job, swallowed, found)
     rows = pa.concat_tables([rows, *more], promote_options="default")

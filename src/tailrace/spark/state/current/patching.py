@@ -15,20 +15,20 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from tailrace.spark.manifest.manifest import Current, DataFile
 from tailrace.spark.parquet.deleted import NO_ROWS, joined
 from tailrace.spark.state.current.patch import PatchJob
 from tailrace.spark.state.current.rows import ROW_GROUP
+from tailrace.spark.state.current.work import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from tailrace.spark.manifest.manifest import DataFile, TableRows
     from tailrace.spark.parquet.deleted import Rows
-    from tailrace.spark.state.current.patch import Patched
+    from tailrace.spark.state.built import State
     from tailrace.spark.state.current.plan import TablePlan
-
-    State = tuple[Current, tuple[str | None, ...]]
+    from tailrace.spark.state.current.work import Done, Written
 
 
 @dataclass(frozen=True)
@@ -110,10 +110,11 @@ def jobs(
                 base.only(base.paths[part::count], base.tails),
                 plan.pieces if count == 1 else (),
                 cut,
+                False,
+                out.with_name(f"{out.name}-{part}.parquet"),
                 part,
                 count,
                 taken,
-                out.with_name(f"{out.name}-{part}.parquet"),
                 _key_bytes(plan, files) + plan.fresh // count + sum(worn[bucket] for bucket in due),
                 rewrites,
             )
@@ -121,7 +122,7 @@ def jobs(
     return found
 
 
-def _worn(current: Current, fresh: int, limits: Patches) -> dict[int, int]:
+def _worn(current: TableRows, fresh: int, limits: Patches) -> dict[int, int]:
     """The buckets whose files this batch rewrites, and these files' bytes. The files whose deleted
     rows have cost the most, in proportion, come first.
     """
@@ -177,11 +178,11 @@ def _level(rows: int, together: int) -> int:
 
 
 def patched(
-    before: State, jobs: Sequence[PatchJob], results: Sequence[Patched]
-) -> tuple[Current, tuple[str | None, ...], dict[str, Rows]]:
+    before: State, taken: int, results: Sequence[Done]
+) -> tuple[TableRows, tuple[str | None, ...], dict[str, Rows]]:
     """A table's files after its jobs, their paths, and the rows of them that are deleted now.
 
-    Files with all rows deleted are left out. None of the results is a failure.
+    Files with all rows deleted are left out. ``taken`` are the tails that went into new ones.
     """
     deleted: dict[str, Rows] = {}
     for result in results:
@@ -189,18 +190,14 @@ def patched(
             deleted[path] = joined(deleted.get(path, NO_ROWS), rows)
     rewritten = {path: new for result in results for path, new in result.rewritten.items()}
     current, paths = before
-    kept = len(current.places) - max((job.swallowed for job in jobs), default=0)
+    kept = len(current.places) - taken
     placed = [
         rewritten[path] if path in rewritten else _without(file, path, deleted)
         for file, path in zip(current.places[:kept], paths[:kept], strict=True)
     ]
     count = len(current.files)
-    fresh = [
-        (DataFile("", result.rows, result.size, result.memory), result.path)
-        for result in results
-        if result.path is not None
-    ]
-    tails = [(file, path) for file, path in placed[count:] if file is not None] + fresh
+    fresh = [result.open for result in results]
+    tails = [(file, path) for file, path in (*placed[count:], *fresh) if file is not None]
     current = replace(
         current,
         files=tuple(file for file, _ in placed[:count]),
@@ -211,15 +208,13 @@ def patched(
     return current, found, {path: deleted[path] for path in found if path in deleted}
 
 
-def _without(
-    file: DataFile | None, path: str | None, deleted: Mapping[str, Rows]
-) -> tuple[DataFile | None, str | None]:
+def _without(file: DataFile | None, path: str | None, deleted: Mapping[str, Rows]) -> Written:
     """A file without the rows that are deleted now; none where none is left."""
     if file is None or path is None or path not in deleted:
         return file, path
     count = file.deleted + len(deleted[path])
     now = replace(file, deleted=count, spent=file.spent + _vector_bytes(file.rows, count))
-    return (now, path) if now.live else (None, None)
+    return (now, path) if now.live else NOTHING
 
 
 def _vector_bytes(rows: int, deleted: int) -> int:

@@ -13,18 +13,20 @@ import pyarrow as pa
 
 from tailrace.columns.arrays import described_column
 from tailrace.schema.alteration import Added, Alteration
-from tailrace.spark.state.current.conform import RefusedError, Source
+from tailrace.spark.state.current.conform import Source
 from tailrace.spark.state.current.flat import Target
 from tailrace.spark.state.current.given import check_columns
 from tailrace.spark.state.current.lineage import final_columns, sources_after, sources_for
 from tailrace.spark.state.current.pieces import Base, Piece
 from tailrace.spark.state.current.rows import CURRENT_FIELDS, RAW, SHARD
+from tailrace.spark.state.failure import RejectedError
 from tailrace.values.sql_type import sql_type
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from tailrace.spark.manifest.manifest import Current, History
+    from tailrace.spark.manifest.manifest import TableRows
+    from tailrace.spark.state.built import State
     from tailrace.spark.state.changelog import ChangeFile
     from tailrace.spark.state.current.lineage import Life, Segment
 
@@ -64,7 +66,7 @@ class TablePlan:
 def plan_table(
     life: Life,
     files: Mapping[str, Sequence[ChangeFile]],
-    committed: Mapping[str, tuple[Current, tuple[str | None, ...]]],
+    committed: Mapping[str, State],
     *,
     given: Collection[str] = (),
     shard: str | None = None,
@@ -75,17 +77,17 @@ def plan_table(
     ``files`` are the new changelog files by table, ``committed`` the current states of the version
     before with the paths of their files. ``given`` names the tables whose key a user gave (see
     `tailrace.spark.state.current.given`), ``ours`` the fields after the table's columns; with
-    ``shard`` they have ``_source`` before them. Raises `RefusedError` where there can be no current
-    state.
+    ``shard`` they have ``_source`` before them. Raises `RejectedError` where there can be no
+    current state.
     """
     found = _overlapping(life, files)
     if life.dropped and not found:
         return None
     if life.refused:
-        raise RefusedError(life.refused)
+        raise RejectedError(life.refused)
     known = committed.get(life.base) if life.base is not None else None
     if known is not None and known[0].refused:
-        raise RefusedError(known[0].refused)
+        raise RejectedError(known[0].refused)
     for segment, file in found:
         if segment.table in given:
             check_columns(file.key, file)
@@ -99,7 +101,7 @@ def plan_table(
     unlogged |= set(known[0].unlogged if known is not None else ())
     target, notes = _without(target, unlogged, notes)
     if not target.key:
-        raise RefusedError(_no_key([file for _, file in found]))
+        raise RejectedError(_no_key([file for _, file in found]))
     _check_key(target.columns, target.key)
     _check_names(target, ours if shard is None else (*ours, SHARD))
     base, reshaped = None, False
@@ -118,7 +120,7 @@ def plan_table(
     before = len(base.paths) if base is not None else 1
     memory = fresh = sum(file.memory for _, file in found)
     if known is not None:
-        memory += sum(each.memory for each in known[0].data)
+        memory += sum(each.memory for each in known[0].placed)
     buckets = 1
     if one_key and not (partial and moved):
         buckets = _bucket_count(memory, before if base is not None else None)
@@ -142,7 +144,7 @@ def plan_table(
 def has_begun(
     life: Life,
     files: Mapping[str, Sequence[ChangeFile]],
-    committed: Mapping[str, tuple[Current | History, tuple[str | None, ...]]],
+    committed: Mapping[str, State],
     ours: Collection[str] = (*CURRENT_FIELDS, RAW),
 ) -> bool:
     """Whether a table had a state, in the version before or with its first rows since.
@@ -176,7 +178,7 @@ def _overlapping(
 def _shape(
     life: Life,
     files: Mapping[str, Sequence[ChangeFile]],
-    committed: Mapping[str, tuple[Current, tuple[str | None, ...]]],
+    committed: Mapping[str, State],
 ) -> tuple[Target, tuple[str, ...], tuple[tuple[str, str | None, str | None], ...]] | None:
     """The table's columns and key at the end of its life: those that its newest rows have.
 
@@ -210,7 +212,7 @@ def _shape(
     return Target(final, _renamed_key(key, sources)), notes, added
 
 
-def _added_before(current: Current) -> Alteration:
+def _added_before(current: TableRows) -> Alteration:
     """The columns that earlier runs met no row of, as if they were added now."""
     return Alteration(added={name: Added(text, unknown) for name, text, unknown in current.added})
 
@@ -245,14 +247,14 @@ def _pieces(
             sources = sources_for(target.columns, file.columns, later)
             key = _renamed_key(file.key, sources)
             if not key:
-                raise RefusedError(_no_key([file]))
+                raise RejectedError(_no_key([file]))
             _check_key(file.columns, file.key)
             key = target.key if set(key) == set(target.key) else key
             yield Piece(file.path, sources, key, low, high)
             low = high
 
 
-def _base(life: Life, known: tuple[Current, tuple[str | None, ...]], target: Target) -> Base:
+def _base(life: Life, known: State, target: Target) -> Base:
     current, paths = known
     alterations = [_added_before(current), *(done for _, done in life.alterations)]
     sources = sources_for(target.columns, current.columns, alterations)
@@ -271,7 +273,7 @@ def _renamed_key(key: Sequence[str], sources: Mapping[str, Source]) -> tuple[str
     try:
         return tuple(names[name] for name in key)
     except KeyError as error:
-        raise RefusedError(
+        raise RejectedError(
             f"its key column {error.args[0]} was dropped by ALTER TABLE, and older rows have no "
             "other key"
         ) from None
@@ -291,7 +293,7 @@ def _check_key(columns: pa.Schema, key: Sequence[str]) -> None:
     for name in key:
         column = described_column(columns.field(name))
         if column is not None and column.has_equal_texts:
-            raise RefusedError(
+            raise RejectedError(
                 f"its key column {name} is {sql_type(column)}: the member '' and the value"
                 " without a member are read alike, so that two rows may have one key: remove that"
                 " member, then empty the table and fill it again, or give another key (--keys)"
@@ -300,7 +302,7 @@ def _check_key(columns: pa.Schema, key: Sequence[str]) -> None:
 
 def _check_names(target: Target, ours: Collection[str]) -> None:
     if taken := [name for name in target.columns.names if name.casefold() in ours]:
-        raise RefusedError(f"its column {taken[0]} has a name that the lake needs")
+        raise RejectedError(f"its column {taken[0]} has a name that the lake needs")
 
 
 def _bucket_count(memory: int, before: int | None) -> int:

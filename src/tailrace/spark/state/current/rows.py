@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 
 from tailrace.spark.parquet.file import ParquetFile
 from tailrace.spark.state.current import raw
-from tailrace.spark.state.current.conform import RefusedError
 from tailrace.spark.state.current.flat import SEQ, STAMP, UNKNOWN
+from tailrace.spark.state.failure import RejectedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -46,11 +46,11 @@ def write_rows(
     """Write rows, by key; the file's size and the bytes that the rows take in memory.
 
     ``ours`` names the fields after the table's own columns, and the columns of ``rows`` that are
-    to be in them. Raises `RefusedError` where a row has a default that the log does not tell;
+    to be in them. Raises `RejectedError` where a row has a default that the log does not tell;
     ``origins`` know why.
     """
     if UNKNOWN in rows.schema.names and rows.column(UNKNOWN).null_count < rows.num_rows:
-        raise RefusedError(_why_unknown(origins))
+        raise RejectedError(_why_unknown(origins))
     texts = {
         name: rows.column(raw.beside(name))
         for name in target.columns.names

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from tailrace.spark.state.current.conform import RefusedError
-from tailrace.spark.state.current.flat import SEQ, STAMP, unpack
-from tailrace.spark.state.current.jobs import read_spill, runs
-from tailrace.spark.state.current.pieces import base_rows, changes
-from tailrace.spark.state.current.rows import RAW, empty_rows, write_rows
-from tailrace.spark.state.failure import Failure, attempt
+from tailrace.spark.state.current.flat import SEQ, STAMP
+from tailrace.spark.state.current.rows import RAW, empty_rows
+from tailrace.spark.state.current.work import NOTHING, Done, Work
 from tailrace.spark.state.history.versions import UNTIL, begin_all, end_all, joined, versions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from tailrace.spark.state.current.flat import Flat, Target
-    from tailrace.spark.state.current.pieces import Base, Piece
+    from tailrace.spark.state.current.flat import Flat
+    from tailrace.spark.state.current.work import Written
 
 HISTORY_FIELDS: Final = (
     pa.field("_valid_from", pa.timestamp("us", "UTC")),
@@ -49,106 +45,39 @@ class End:
 
 
 @dataclass(frozen=True)
-class VersionsJob:
-    """Apply changes to the open versions of ``base``: ``pieces``, or ``spills`` that were cut.
+class VersionsJob(Work):
+    """Apply changes to the open versions of a table, or of one bucket. ``end`` closes all."""
 
-    Versions that are closed go to ``closed``, those open to ``out``; with ``end`` all are closed.
-    """
-
-    target: Target
-    base: Base | None
-    pieces: tuple[Piece, ...]
-    spills: tuple[str, ...]
-    partial: bool
     end: End | None
-    out: Path
-    closed: Path
 
-
-@dataclass(frozen=True)
-class Written:
-    """A file that a job wrote; without a path where there was nothing to write."""
-
-    path: str | None = None
-    rows: int = 0
-    size: int = 0
-    memory: int = 0
-
-
-@dataclass(frozen=True)
-class Bucket:
-    """What a `VersionsJob` wrote. ``unseen`` counts changes of rows that were not known of;
-    ``refused`` says why there are no files.
-    """
-
-    open: Written = Written()
-    closed: Written = Written()
-    unseen: int = 0
-    seconds: float = 0.0
-    refused: str | None = None
-
-
-def versions_all(jobs: tuple[VersionsJob, ...]) -> list[Bucket | Failure]:
-    """Do several jobs, one after another."""
-    return [attempt(make, job) for job in jobs]
-
-
-def make(job: VersionsJob) -> Bucket:
-    """Make the versions of a bucket, and write them."""
-    start = time.perf_counter()
-    try:
-        closed, rows, unseen = _versions(job)
-        if job.end is not None:
-            ended = end_all(rows, job.end.micros)
+    def do(self) -> Done:
+        """Make the versions, and write them. Raises `RejectedError`."""
+        closed, rows, unseen = self._versions()
+        if self.end is not None:
+            ended = end_all(rows, self.end.micros)
             closed = pa.concat_tables([closed, ended], promote_options="default")
-            rows = begin_all(rows, ended, job.end.anew)
-        closed_file = _write(closed, job, job.closed)
-        open_file = _write(
-            rows.append_column(UNTIL, pa.nulls(rows.num_rows, pa.timestamp("us", "UTC"))),
-            job,
-            job.out,
-        )
-    except RefusedError as error:
-        return Bucket(refused=str(error))
-    return Bucket(open_file, closed_file, unseen, time.perf_counter() - start)
+            rows = begin_all(rows, ended, self.end.anew)
+        written = self._written(closed, self.out.with_suffix(".closed.parquet"))
+        rows = rows.append_column(UNTIL, pa.nulls(rows.num_rows, pa.timestamp("us", "UTC")))
+        return Done(self._written(rows, self.out), written, unseen)
 
+    def _written(self, rows: pa.Table, path: Path) -> Written:
+        if not rows.num_rows:
+            return NOTHING
+        rows = rows.append_column(_CURRENT, rows.column(UNTIL).is_null())
+        return self.write(rows, path, _OURS)
 
-def _write(rows: pa.Table, job: VersionsJob, path: Path) -> Written:
-    if not rows.num_rows:
-        return Written()
-    is_open = rows.column(UNTIL).is_null()
-    rows = rows.append_column(_CURRENT, is_open)
-    origins = (*job.pieces, *((job.base,) if job.base is not None else ()))
-    size, memory = write_rows(rows, job.target, path, origins, _OURS)
-    return Written(str(path), rows.num_rows, size, memory)
-
-
-def _versions(job: VersionsJob) -> tuple[pa.Table, pa.Table, int]:
-    """The closed versions, the open ones, and how many changed rows were not known of."""
-    rows = empty_rows(job.target)
-    if job.base is not None:
-        rows = pa.concat_tables([rows, *base_rows(job.base, job.target)], promote_options="default")
-    closed: list[pa.Table] = [end_all(empty_rows(job.target), 0)]
-    unseen = 0
-    for target, flats in _changes(job):
-        for flat in _together(flats, rows.num_rows):
-            ended, rows, more = versions(rows, flat, target, partial=job.partial)
-            closed.append(ended)
-            unseen += more
-    return pa.concat_tables(closed, promote_options="default"), rows, unseen
-
-
-def _changes(job: VersionsJob) -> Iterator[tuple[Target, Iterator[Flat]]]:
-    """The changes in log order, by what their key is."""
-    if job.spills:
-        yield job.target, (unpack(read_spill(path), job.target) for path in job.spills)
-    for key, run in runs(job.pieces):
-        target = replace(job.target, key=key)
-        whole = not job.partial
-        yield (
-            target,
-            (flat for piece in run for flat in changes(piece, target, whole=whole)),
-        )
+    def _versions(self) -> tuple[pa.Table, pa.Table, int]:
+        """The closed versions, the open ones, and how many changed rows were not known of."""
+        rows = self.begun()
+        closed: list[pa.Table] = [end_all(empty_rows(self.target), 0)]
+        unseen = 0
+        for target, flats in self.changes():
+            for flat in _together(flats, rows.num_rows):
+                ended, rows, more = versions(rows, flat, target, partial=self.partial)
+                closed.append(ended)
+                unseen += more
+        return pa.concat_tables(closed, promote_options="default"), rows, unseen
 
 
 def _together(flats: Iterable[Flat], known: int) -> Iterator[Flat]:

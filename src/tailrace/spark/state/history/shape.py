@@ -17,14 +17,12 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from tailrace.spark.state.history.build import BuiltHistory
+    from tailrace.spark.state.built import Built
 
     Names = Mapping[str, str]
 
 
-def shaped(
-    shape: pa.Schema | None, built: BuiltHistory
-) -> tuple[pa.Schema, tuple[Names, ...], Names]:
+def shaped(shape: pa.Schema | None, built: Built) -> tuple[pa.Schema, tuple[Names, ...], Names]:
     """A history's columns, ``shape`` before, once it has what was built.
 
     The other results are new names for columns: of each closed file that was built, and of the
@@ -34,5 +32,5 @@ def shaped(
     for file in built.closed:
         shape, names = merged(shape, plain_schema(file.columns))
         closed.append(names)
-    shape, names = merged(shape, plain_schema(built.history.columns))
+    shape, names = merged(shape, plain_schema(built.rows.columns))
     return shape, tuple(closed), names

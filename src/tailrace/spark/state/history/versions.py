@@ -40,7 +40,7 @@ def versions(
     ``state`` has the open versions before: the target's columns and, as rows of a current state,
     ``_seq`` and ``_ts`` of the change that began each; so have the results, those ended `UNTIL`
     besides. The last result counts changes of rows of which no version was open. Raises
-    `RefusedError` where a version cannot be told, or two have a key that a user gave.
+    `RejectedError` where a version cannot be told, or two have a key that a user gave.
     """
     base = state.num_rows
     if not len(flat.operations):

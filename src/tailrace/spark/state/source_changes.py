@@ -1,0 +1,73 @@
+"""What a run found of a source: its changes, and the states that its tables had before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tailrace.spark.state.failure import Failure, rejection
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from tailrace.columns import Split, TableChange
+    from tailrace.spark.parquet.deleted import DeletedRows
+    from tailrace.spark.state.built import State
+    from tailrace.spark.state.changelog import ChangeFile
+
+
+def table_changes(splits: Sequence[Split]) -> list[TableChange]:
+    """What statements in the splits did to tables, in order; those before a split are left out."""
+    found = [
+        change
+        for split in splits
+        for change in split.changes
+        if split.start <= change.offset < split.end
+    ]
+    return sorted(found, key=lambda change: change.seq)
+
+
+@dataclass(frozen=True)
+class SourceChanges:
+    """What a run found of one source.
+
+    ``files`` are the changelog files of its ``splits`` by table, in log order; ``wanted`` tells the
+    tables whose rows are read, by name; ``committed`` are the current states of its tables before,
+    with the paths of their files, ``deleted`` gives the deleted rows of one by path, and
+    ``histories`` has their histories, with the paths of the files of open versions. With ``shard``
+    rows have a column ``_source`` of that value. Tables that are
+    ``aside`` are not worked on, nor ``strangers``, whose rows from before the splits are not read.
+    Tables that are ``restarted`` were aside so far: the splits begin with the statement that
+    empties, drops, recreates or renames each of them.
+    """
+
+    splits: Sequence[Split]
+    files: Mapping[str, Sequence[ChangeFile]]
+    committed: Mapping[str, State]
+    histories: Mapping[str, State] = field(default_factory=dict)
+    shard: str | None = None
+    aside: frozenset[str] = frozenset()
+    strangers: frozenset[str] = frozenset()
+    restarted: frozenset[str] = frozenset()
+    wanted: Callable[[str], bool] = lambda _: True
+    deleted: Callable[[str], Mapping[str, DeletedRows]] = lambda _: {}
+
+    def lacking(self, names: Iterable[str | None]) -> Failure | None:
+        """The failure of a table that has rows of the tables ``names``, where these are missing."""
+        given = list(dict.fromkeys(name for name in names if name is not None))
+        if found := tuple(name for name in given if name in self.aside):
+            return Failure(f"it has rows of {', '.join(found)}, which is set aside", found)
+        if found := tuple(name for name in given if name in self.strangers):
+            return Failure(
+                f"it has rows of {', '.join(found)} from before it was set aside (RENAME TABLE), "
+                "and to read these again takes the log from the lake's begin on"
+            )
+        return None
+
+    def outdated(self, before: str | None) -> Failure | None:
+        """The failure of a table that had the name ``before``, of a restarted one: RENAME TABLE
+        alone does not bring its rows back.
+        """
+        if before is None or before not in self.restarted:
+            return None
+        return rejection(f"it has rows of {before}, which is set aside", (before,))
