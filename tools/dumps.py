@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import TYPE_CHECKING, Any, TypedDict
+from itertools import compress
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from pymysql.constants import FIELD_TYPE
 
@@ -35,7 +36,7 @@ class TableDump(TypedDict):
 
     columns: list[str]
     types: list[str]
-    binary: list[str]
+    binary: NotRequired[list[str]]
     key: list[str]
     rows: list[list[str | None]]
 
@@ -73,13 +74,11 @@ def dump_table(server: Server, database: str, table: str) -> TableDump:
     names = ", ".join(map(quoted, columns))
     sql = f"SELECT {names} FROM {quoted(database)}.{quoted(table)} ORDER BY {order}"
     rows, binary = raw_rows(server, sql)
-    return TableDump(
-        columns=columns,
-        types=[str(column_type) for _, column_type in described],
-        binary=[column for column, is_binary in zip(columns, binary, strict=True) if is_binary],
-        key=key,
-        rows=rows,
-    )
+    types = [str(column_type) for _, column_type in described]
+    dump = TableDump(columns=columns, types=types, key=key, rows=rows)
+    if any(binary):
+        dump["binary"] = list(compress(columns, binary))
+    return dump
 
 
 def quoted(name: str) -> str:

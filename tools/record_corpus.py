@@ -29,9 +29,9 @@ and, where it is small, `mysqlbinlog.txt.gz`, what the server's own tool makes o
 (`-v -v --base64-output=DECODE-ROWS`).
 
 `expected.json`: `server` (the version), `settings` (global variables it was recorded under),
-`tables`: per `database.table` what SELECT gave after the last event, in the order of the
-key: `columns`, `types`, `binary` (columns whose values are in base64), `key`, `rows` (the text that
-SELECT gives in time zone UTC; NULL is `null`).
+`tables`: per `database.table` what SELECT gave after the last event, in the order of the key:
+`columns`, `types`, `binary` (columns whose values are in base64, if any), `key`, `rows` (the text
+that SELECT gives in time zone UTC; NULL is `null`).
 
 - `insert_only`: nothing was updated or deleted; `id` is the order of insertion.
 - `rows_complete`: the tables' contents follow from the row events and the DDL alone; false where

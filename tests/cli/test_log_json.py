@@ -62,12 +62,13 @@ def assert_same_tables(found, expected):
     for name, table in expected.items():
         rows = found.get(name, [])
         assert len(rows) == len(table["rows"]), name
+        binary = table.get("binary", ())
         plain = [
             index
             for index, (column, kind) in enumerate(
                 zip(table["columns"], table["types"], strict=True)
             )
-            if kind.startswith(PLAIN) and "zerofill" not in kind and column not in table["binary"]
+            if kind.startswith(PLAIN) and "zerofill" not in kind and column not in binary
         ]
         columns = [table["columns"][index] for index in plain]
         select = sorted(tuple(map(str, (row[index] for index in plain))) for row in table["rows"])

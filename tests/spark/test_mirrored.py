@@ -21,7 +21,6 @@ SMALL = replace(SIZES["small"], kills=int(os.environ.get("TAILRACE_KILLS", "1"))
 DUMP = {
     "columns": ["id", "name"],
     "types": ["int", "varchar(9)"],
-    "binary": [],
     "key": ["id"],
     "rows": [["1", "one"], ["2", None]],
 }

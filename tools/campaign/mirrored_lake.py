@@ -153,7 +153,7 @@ def compare(
         if column not in optional or _has_all(table, column)
     ]
     names, types = ([expected[each][at] for at in places] for each in ("columns", "types"))
-    binary = [column in expected["binary"] for column in names]
+    binary = [column in expected.get("binary", ()) for column in names]
     raws = [dict(each or ()) for each in table.column("_raw").to_pylist()]
     columns = [_values(name, table, column) for column in names]
     found: Counter[tuple[str, ...]] = Counter()
