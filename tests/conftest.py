@@ -23,7 +23,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -31,6 +31,9 @@ from hypothesis import HealthCheck, settings
 from tailrace.columns import native
 from tests.shared import Shared, State
 from tools.servers import NAMES, ONE_OF_EACH, Server, available
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
 
 FreshServer = Callable[..., Server]
 
@@ -79,7 +82,8 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.markexpr = told["markexpr"]
         return
     if not config.option.collectonly:
-        _compile_kernels()
+        with _aloud(config):
+            _compile_kernels()
     if config.option.rest:
         config.option.markexpr = f"not ({QUICK})"
     elif config.args_source is config.ArgsSource.TESTPATHS and not _names_marks(config):
@@ -90,16 +94,22 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(_SaysFailures(config))
 
 
+def _aloud(config: pytest.Config) -> AbstractContextManager[Any]:
+    """What is printed meanwhile is seen at once, also what one of xdist's workers prints on stderr."""
+    return config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled()
+
+
 def _compile_kernels() -> None:
     """Compile the kernels that this machine has not compiled: no test depends on an earlier one."""
     wanted = [name for name in native.KERNELS if not native.is_compiled(name)]
     if wanted:
-        print("tests: compiling kernels, once on this machine", flush=True)
+        native._announce()
         with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
             list(pool.map(_compile, wanted))
 
 
 def _compile(name: str) -> None:
+    native._announced = True  # by the process that waits for this one
     native.kernel(name)
 
 
@@ -248,7 +258,9 @@ def _require(name: str) -> None:
     """Skip or fail without that server; and fail a test that is not marked as one that needs it."""
     if all(item.get_closest_marker("server") is None for item in _running):
         pytest.fail(f"needs {name}, and is not marked `server`: see `_marks`", pytrace=False)
-    if reason := available(name):
+    with _aloud(_running[0].config):
+        reason = available(name)
+    if reason:
         text = f"needs {name}: {reason}"
         if os.environ.get("TAILRACE_REQUIRE_SERVERS") == "1":
             pytest.fail(text, pytrace=False)

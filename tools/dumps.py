@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from pymysql.constants import FIELD_TYPE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
     from pathlib import Path
 
     from tools.servers import Server
@@ -38,8 +37,6 @@ class TableDump(TypedDict):
     types: list[str]
     binary: list[str]
     key: list[str]
-    count: int
-    sha256: str
     rows: list[list[str | None]]
 
 
@@ -81,8 +78,6 @@ def dump_table(server: Server, database: str, table: str) -> TableDump:
         types=[str(column_type) for _, column_type in described],
         binary=[column for column, is_binary in zip(columns, binary, strict=True) if is_binary],
         key=key,
-        count=len(rows),
-        sha256=digest(rows),
         rows=rows,
     )
 
@@ -125,14 +120,6 @@ def _text(value: bytes | None, binary: bool) -> str | None:
     if value is None:
         return None
     return base64.b64encode(value).decode() if binary else value.decode("utf-8")
-
-
-def digest(rows: Sequence[Sequence[str | None]]) -> str:
-    """SHA-256 of the rows, each `json.dumps(row, ensure_ascii=False)` and a newline."""
-    sha = hashlib.sha256()
-    for row in rows:
-        sha.update(json.dumps(row, ensure_ascii=False).encode() + b"\n")
-    return sha.hexdigest()
 
 
 def dump_databases(server: Server, *databases: str) -> dict[str, TableDump]:

@@ -155,17 +155,23 @@ def test_a_statement_that_changes_several_tables(pair):
 
 
 def test_a_target_whose_sessions_do_not_commit_by_themselves(pair):
-    """With autocommit off, and another transaction after each COMMIT."""
+    """With autocommit off, another transaction after each COMMIT, and packets smaller than the rows
+    of a statement.
+    """
+    large = ", ".join(f"({number}, REPEAT('x', 300000))" for number in range(5, 9))
     logs = pair.did(
         "CREATE DATABASE d",
-        "CREATE TABLE d.t (id INT PRIMARY KEY) ENGINE=InnoDB",
-        *(f"INSERT INTO d.t VALUES ({number})" for number in range(5)),
+        "CREATE TABLE d.t (id INT PRIMARY KEY, a LONGTEXT) ENGINE=InnoDB",
+        *(f"INSERT INTO d.t VALUES ({number}, NULL)" for number in range(5)),
+        f"INSERT INTO d.t VALUES {large}",
     )
     pair.target.execute("SET GLOBAL autocommit = 0, GLOBAL completion_type = CHAIN")
+    pair.target.execute("SET GLOBAL max_allowed_packet = 1048576")
     try:
         tailrace.apply(logs, pair.url)
     finally:
         pair.target.execute("SET GLOBAL autocommit = 1, GLOBAL completion_type = NO_CHAIN")
+        pair.target.execute("SET GLOBAL max_allowed_packet = DEFAULT")
     pair.check("d")
 
 

@@ -133,6 +133,9 @@ def test_what_may_not_be_inside():
             list(event(compress(inner)))
     with pytest.raises(EventDecodeError, match="an event has 19 to 1073741824 bytes, not 5"):
         list(event(compress(b"\0" * 9 + b"\5" + b"\0" * 30)))
+    event(compress(PLAIN)).check()
+    with pytest.raises(EventDecodeError, match="XID"):
+        event(compress(INNER[0] + raw_event(E.XID, b"\5"))).check()
 
 
 @each_case(

@@ -11,7 +11,7 @@ from tailrace.errors import ConnectionLost, LogPurged, LogReset
 from tailrace.replication.receiver import Receiver
 from tests import waiting
 from tests.recorded import ROOT
-from tests.replication.conftest import insert, rotate, run, same, url_of
+from tests.replication.conftest import end_of, insert, rotate, run, same, url_of
 from tests.replication.test_receiver_left import killed_between_two_files
 from tests.waiting import DEADLINE, next_second, wait_for
 
@@ -158,12 +158,13 @@ def limited(source, folder, size):
 def test_a_file_cannot_grow(source, folder):
     rotate(source)
     insert(source, [1000] * 30)
+    binlog, _ = end_of(source)
     for size in (10_000, 20_000, 200):
         ran = limited(source, folder, size)
         assert ran.returncode == 1
         assert "StorageError" in ran.stderr
         assert "File too large" in ran.stderr
-        assert "start again, it resumes" in ran.stderr
+        assert f"start again, it resumes at {binlog}:" in ran.stderr
     run(source, folder)
     same(source, folder)
 

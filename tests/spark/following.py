@@ -141,7 +141,7 @@ def check(lake, report, expected):
             continue
         found = read(lake, name)
         if found is None:
-            assert table["count"] == 0, name
+            assert not table["rows"], name
         else:
             assert differences(found, table) == [], name
         compared += 1

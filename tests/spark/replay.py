@@ -126,9 +126,9 @@ batches = partial(current_states, statements="error", every=True)
 
 def check_rows(rows, wanted, case):
     """Rows are what SELECT gave; of a table that is gone, or empty, there are none."""
-    if rows is None or wanted is None or not wanted["count"]:
+    if rows is None or wanted is None or not wanted["rows"]:
         assert not (rows is not None and rows.num_rows), case
-        assert wanted is None or not wanted["count"], case
+        assert wanted is None or not wanted["rows"], case
         return
     assert differences(rows, wanted) == [], case
 

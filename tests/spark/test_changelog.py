@@ -9,7 +9,7 @@ import pytest
 
 from tailrace.errors import PipelineError, UnsupportedType
 from tailrace.position import sequence
-from tailrace.spark.parquet.file import ParquetFile, with_spark_types
+from tailrace.spark.parquet.file import ParquetFile, file_schema
 from tailrace.spark.record.types import plain_type, spark_schema
 from tailrace.spark.state.changelog import ChangelogFiles
 from tests.spark.batches import batch, changelog
@@ -182,4 +182,4 @@ def test_spark_reads_the_types_that_we_wrote(spark, tmp_path):
 
 def test_a_type_that_spark_has_not():
     with pytest.raises(UnsupportedType, match="uint64"):
-        with_spark_types(pa.schema([("x", pa.uint64())]))
+        file_schema(pa.schema([("x", pa.uint64())]))

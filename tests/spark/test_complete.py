@@ -7,8 +7,8 @@ import pytest
 from tailrace.errors import PipelineError
 from tailrace.live import tables
 from tailrace.spark import mirror
+from tailrace.spark.input import server_facts
 from tailrace.spark.lake.reading import LakeView
-from tailrace.spark.mirror import complete
 from tailrace.spark.verify import verify
 from tests.spark.following import FLAVOURS, Follow, url_of, values
 from tests.spark.test_mirror_server import purge
@@ -131,7 +131,7 @@ def test_a_table_that_is_created_while_the_server_is_asked(fresh_server, lake, m
         server.execute("INSERT INTO shop.later VALUES (1)")
         return tables.tables_of(connection)
 
-    monkeypatch.setattr(complete, "tables_of", tables_of)
+    monkeypatch.setattr(server_facts, "tables_of", tables_of)
     with Follow(url_of(server), lake, batch_bytes=100_000) as follow:
         follow.wait_for(lambda: LakeView.is_there(lake) and "shop.later" in states(lake))
     assert states(lake) == {"shop.orders": [], "shop.later": []}

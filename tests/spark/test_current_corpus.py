@@ -42,7 +42,7 @@ def wrong_in(case, folder):
     for name, table in expected["tables"].items():
         built = states.get(str(TableName(*name.split(".", 1))))
         if built is None:
-            found = table["count"] and f"none of {table['count']} rows"
+            found = table["rows"] and f"none of {len(table['rows'])} rows"
         elif reason := built.rows.refused:
             known = REFUSED.get(name.partition(".")[2])
             allowed = has(case, "not-full") and "inserts left columns" in reason

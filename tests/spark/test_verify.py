@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tailrace.errors import PipelineError, UsageError
+from tailrace.errors import AccessDenied, PipelineError, UsageError
 from tailrace.live.connect import ServerConnection
 from tailrace.live.url import Source
 from tailrace.snapshot.columns import ServerColumn, columns_of
@@ -439,6 +439,9 @@ def test_a_lake_that_is_not_begun_is_waited_for(source, lake):
     create(source, "t", "id INT PRIMARY KEY", 1)
     with pytest.raises(PipelineError, match="no lake"):
         check(source, lake)
+    stranger = f"mysql://stranger:wrong@{source.host}:{source.port}/"
+    with pytest.raises(AccessDenied, match="stranger"):  # before the test's time is over
+        verify(stranger, lake, spark=no_spark, wait=86_400)
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(check, source, lake, wait=DEADLINE)
         with Follow(url_of(source), lake, tables=[f"{DATABASE}.*"]):

@@ -163,9 +163,9 @@ def test_encrypted_below(tmp_path, flavour, buffer):
     plain = bytearray((tmp_path / "plain.000001").read_bytes())[: ends[-1]]
     plain[21] |= 1  # IN_USE, as while it is written
     key = "1" if flavour == "mariadb" else "MySQLReplicationKey_x_1"
-    folder = EncryptedFolder(
-        LocalFolder(tmp_path), make(tmp_path / "keys", key), key_id=None if key == "1" else key
-    )
+    ring = make(tmp_path / "keys", key)
+    key_id = None if key == "1" else key
+    folder = EncryptedFolder(LocalFolder(tmp_path), ring, key_id=key_id, mode="aes_ctr")
     file = BinlogFile(folder, "binlog.000001", buffer=buffer)
     file.create(bytes(plain[: ends[0]]))
     shift = file.position - ends[0]  # MariaDB's shows its START_ENCRYPTION event
@@ -174,6 +174,8 @@ def test_encrypted_below(tmp_path, flavour, buffer):
     file.truncate(ends[2] + shift)
     file.sync()
     file.close()
+    folder = EncryptedFolder(LocalFolder(tmp_path), ring)  # of another mode: the file's is kept
+    file = BinlogFile(folder, "binlog.000001", buffer=buffer)
     file.open()
     assert file.position == ends[2] + shift
     for start, end in pairwise(ends[2:]):

@@ -30,6 +30,7 @@ from tools.campaign import (
     names,
     owned,
     paused,
+    readers,
     received,
     renamed,
     replicated,
@@ -49,8 +50,8 @@ CAMPAIGNS: Final[dict[str, ModuleType]] = {
     module.__name__.rpartition(".")[2]: module
     for module in (
         *(alters, applied, badinput, definitions, differential, hostile, indexed, killed, live),
-        *(logins, mirrored, names, owned, paused, received, renamed, replicated, restarted),
-        *(searched, served, written, zeroloss),
+        *(logins, mirrored, names, owned, paused, readers, received, renamed, replicated),
+        *(restarted, searched, served, written, zeroloss),
     )
 }
 """Each gives ``reports``, or has ``run`` (of a server, if it has ``SERVERS``, a size and a seed).

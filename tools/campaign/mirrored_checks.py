@@ -201,7 +201,7 @@ def _check_replayed(reader: LakeReader, expected: Dumps, said: Logged, found: Fo
             continue
         table = reader.changelog(name)
         if table is None:
-            if dump["count"]:
+            if dump["rows"]:
                 raise Wrong(f"{name} has no changelog")
             continue
         _, file, offset = max(statements, key=lambda each: each[1:])

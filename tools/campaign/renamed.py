@@ -161,7 +161,7 @@ class _Story:
                 self.aside += 1
                 continue
             compare(name, reader.current(name), dump, optional=["w"])
-            if dump is None or not dump["count"]:
+            if dump is None or not dump["rows"]:
                 continue
             if "history" in self._keep and (versions := reader.history(name)) is not None:
                 opened = versions.filter(pc.field("_is_current"))

@@ -120,7 +120,7 @@ def check(source: Server, target: Server, recorded: Recorded) -> str:
         return "second server: sql"
     _stops_at_triggers(target, database, tables, lines)
     feed(target, lines)
-    left = {name: dump["count"] for name, dump in _contents(target, database, tables).items()}
+    left = {name: len(dump["rows"]) for name, dump in _contents(target, database, tables).items()}
     if any(left.values()):
         raise AssertionError(f"taken back, rows are left: {left}")
     return "second server: sql and undo"

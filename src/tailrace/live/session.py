@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from tailrace.gtid import GtidState
-    from tailrace.live.driver import Connection, Cursor
+    from tailrace.live.connect import ServerConnection
     from tailrace.live.url import Host, Source
 
 OLDEST: Final = Position("", len(MAGIC))
@@ -88,7 +88,7 @@ class Session(Closing):
     """
 
     def __init__(
-        self, source: Source, host: Host, identity: Identity, connection: Connection[Cursor]
+        self, source: Source, host: Host, identity: Identity, connection: ServerConnection
     ) -> None:
         self.source = source
         self.host = host

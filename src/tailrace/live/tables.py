@@ -68,16 +68,20 @@ def connected(source: Source) -> Iterator[ServerConnection]:
 
 
 def lowers_names(source: Source) -> bool | None:
-    """Whether a server puts names into lower case (``lower_case_table_names``); None if it cannot
-    be asked.
-    """
+    """As `lower_case`; None if the server cannot be asked."""
     try:
-        with connected(source) as connection, connection.cursor() as cursor:
-            cursor.execute("SELECT @@GLOBAL.lower_case_table_names")
-            answer = ServerAnswer(cursor.fetchall(), 1, server=connection.name, asked="SELECT")
-            return answer.text(0) != "0"
+        with connected(source) as connection:
+            return lower_case(connection)
     except TailraceError:
         return None
+
+
+def lower_case(connection: ServerConnection) -> bool:
+    """Whether a server puts names into lower case (``lower_case_table_names``)."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT @@GLOBAL.lower_case_table_names")
+        answer = ServerAnswer(cursor.fetchall(), 1, server=connection.name, asked="SELECT")
+        return answer.text(0) != "0"
 
 
 def tables_of(connection: ServerConnection) -> set[TableName]:

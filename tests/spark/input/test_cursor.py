@@ -53,7 +53,7 @@ def test_a_log_that_grew(logs):
     assert bytes_after(whole.sizes, state.position) == len(last) - bounds[0]
     assert bytes_after(whole.sizes, None) == sum(map(len, logs.content.values()))
     cursor = SourceCursor(whole, state, (), hold=True)
-    assert cursor.catalogue.lookup("warehouse", "stock") is not None
+    assert cursor.planner.catalogue.lookup("warehouse", "stock") is not None
     cursor.look(whole)
     taken = cursor.take()
     assert [(each.file, each.start, each.end) for each in taken.splits] == [

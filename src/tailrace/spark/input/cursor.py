@@ -84,30 +84,10 @@ class SourceCursor:
             head, tail = digests(log, begin.offset)
             after = begin
             self.begun = SourceState(begin.file, begin.offset, {}, head, tail, to_json(catalogue))
-        self._planner = SplitPlanner(
+        self.planner = SplitPlanner(
             catalogue, after, hold=hold, cascades=cascades, cuts=cuts, seen=seen
         )
         self._waiting: deque[Split] = deque()
-
-    @property
-    def catalogue(self) -> Catalogue:
-        """The schema history at the place that planning has reached; not to be changed."""
-        return self._planner.catalogue
-
-    @property
-    def server_version(self) -> str:
-        """Of the server that wrote the log, where planning has come to; empty before the first."""
-        return self._planner.server_version
-
-    @property
-    def seen(self) -> Position | None:
-        """Up to where the log was known when the splits were planned."""
-        return self._planner.seen
-
-    @property
-    def held(self) -> Position | None:
-        """The start of the in-doubt XA transaction that holds back everything after it."""
-        return self._planner.held
 
     @property
     def waiting(self) -> int:
@@ -124,9 +104,9 @@ class SourceCursor:
             check_source(series, self._state)
         self._series = series
         if enough is None:
-            self._waiting += self._planner.plan(series)
+            self._waiting += self.planner.plan(series)
         elif self.waiting < enough:
-            self._waiting += self._planner.plan(series, enough=_AHEAD * enough)
+            self._waiting += self.planner.plan(series, enough=_AHEAD * enough)
 
     def take(self, most: int | None = None) -> Taken | None:
         """The next splits, of ``most`` bytes unless the first transaction alone has more.
@@ -143,7 +123,7 @@ class SourceCursor:
             elif is_end:
                 break
         splits = [self._waiting.popleft() for _ in range(taken)]
-        return Taken(self._series, splits, self.begun, self.seen) if splits else None
+        return Taken(self._series, splits, self.begun, self.planner.seen) if splits else None
 
     def upto(self, end: Position, *, enough: int | None = None) -> list[Split]:
         """All splits up to a place, and the changes by statements before it; `look` says of what
@@ -177,7 +157,7 @@ class SourceCursor:
         """How far the lake is behind what was seen of the log at the last look."""
         if self._waiting:
             since = second_of(self._waiting[0].log, self._waiting[0].start)
-        elif (held := self.held) is not None:
+        elif (held := self.planner.held) is not None:
             log = next(log for log in self._series.files if log.name == held.file)
             since = second_of(log, held.offset)
         else:

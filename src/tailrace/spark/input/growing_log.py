@@ -20,7 +20,7 @@ from tailrace.spark.input.folder import settled
 from tailrace.spark.input.header_index import BEGIN
 from tailrace.spark.input.identity import check_offset
 from tailrace.spark.input.saved_index import SavedIndices
-from tailrace.spark.input.spool import SPOOL_LIMIT, Received, Room, ServerLogs
+from tailrace.spark.input.server_log import SPOOL_LIMIT, Room, ServerLog
 from tailrace.spark.input.start_position import after_gtids, check_begin, session_of
 from tailrace.storage import find
 from tailrace.transports import SeriesTransport
@@ -140,7 +140,7 @@ def open_log(
         )
     source = Source.parse(path)
     start = one_start(source.start, start, source.name)
-    return ServerLog(replace(source, start=start), Path(spool), spool_limit or SPOOL_LIMIT)
+    return StreamedServer(replace(source, start=start), Path(spool), spool_limit or SPOOL_LIMIT)
 
 
 class FileLog(GrowingLog):
@@ -189,37 +189,31 @@ class FileLog(GrowingLog):
         return found
 
 
-class ServerLog(GrowingLog):
+class StreamedServer(GrowingLog):
     """A server's log, received into a folder by a thread from the first look on."""
 
     def __init__(self, source: Source, folder: Path, limit: int) -> None:
         super().__init__(source.start)
         self._source = source
-        self._folder = folder
-        self._room = Room(limit)
-        self._received: Received | None = None
-
-    @property
-    def _logs(self) -> ServerLogs:
-        """The server, and its copy. It begins where the query does, or for GTIDs and times, which
-        need the definitions from before, with the oldest log.
-        """
+        # the copy begins where the query does, or with the oldest log for GTIDs and times, which
+        # need the definitions from before
         is_known = self.start == "now" or isinstance(self.start, Position)
         start = self.start if is_known else None
-        return ServerLogs(replace(self._source, start=start), self._folder)
+        self._room = Room(limit)
+        self._log = ServerLog(replace(source, start=start), folder, self._room)
 
-    def _receive(self, place: Position | None) -> Received:
-        self._room.took_out(self._logs.waiting(place))
-        return Received(self._logs, place, self._room)
+    def _start(self, place: Position | None) -> None:
+        self._room.took_out(self._log.waiting(place))
+        self._log.start(place, follow=True)
 
     @property
     def is_full(self) -> bool:  # type: ignore[override] # files' is a constant
         """Whether receiving pauses at the spool's limit."""
-        return self._received is not None and self._received.paused and self._room.is_full
+        return self._log.is_full
 
     def receive_on(self, place: Position | None) -> None:
         """Receive as much as the limit after the place, or after what is here."""
-        self._room.took_out(self._logs.waiting(place))
+        self._room.took_out(self._log.waiting(place))
         if self._room.is_full:
             self._room.hold()
 
@@ -228,18 +222,18 @@ class ServerLog(GrowingLog):
 
         Raises what ended the receiver, and StorageError where another query has the folder.
         """
-        if self._received is None:
-            self._received = self._receive(place)
+        if not self._log.started:
+            self._start(place)
         end = time.monotonic() + _LOCK_SECONDS
         while True:
             try:
-                series = self._received.look()
+                series = self._log.look()
             except StorageError:
-                if self._received.far is not None or time.monotonic() > end:
+                if self._log.far is not None or time.monotonic() > end:
                     raise
                 time.sleep(_LOOK_SECONDS)
-                self._received.close()
-                self._received = self._receive(place)
+                self._log.close()
+                self._start(place)
                 continue
             if series is not None:
                 return series
@@ -284,23 +278,21 @@ class ServerLog(GrowingLog):
                 oldest = session.oldest_log()
             if Position(oldest, 0) < Position(first, 0):
                 raise UsageError(
-                    f"{self._folder} has a copy that begins with {first}, and the server's logs"
+                    f"{self._log.folder} has a copy that begins with {first}, and the server's logs"
                     f" begin with {oldest}: give the query a folder of its own by option spool"
                 )
         return super().begin(backlog)
 
     def committed(self, place: Position) -> None:
         """Files before that of the place are deleted as the next is created."""
-        if self._received is not None:
-            self._received.keep_from(place.file)
-            self._room.took_out(self._logs.waiting(place))
+        if self._log.started:
+            self._log.keep_from(place.file)
+            self._room.took_out(self._log.waiting(place))
 
     def saved(self, folder: str | None) -> SavedIndices:
         """Next to the copy."""
-        return SavedIndices(folder or self._folder / _INDICES)
+        return SavedIndices(folder or self._log.folder / _INDICES)
 
     def close(self) -> None:
         """End the receiver."""
-        if self._received is not None:
-            self._received.close()
-            self._received = None
+        self._log.close()

@@ -1,4 +1,4 @@
-"""All sources of a run: files, folders and servers, looked at once or again and again."""
+"""All sources of a run: files, folders and servers, and how far they go by now."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tailrace.closing import Closing
 from tailrace.columns.read.planner import is_written
@@ -20,7 +20,6 @@ from tailrace.errors import (
     UsageError,
 )
 from tailrace.live.scheme import names_server
-from tailrace.live.tables import lowers_names
 from tailrace.live.url import Source
 from tailrace.position import bytes_after
 from tailrace.schema.catalogue_json import from_json
@@ -28,31 +27,35 @@ from tailrace.selection import start_text
 from tailrace.sizes import bytes_of
 from tailrace.spark.input.cursor import SourceCursor
 from tailrace.spark.input.folder import settled
-from tailrace.spark.input.identity import check_source
 from tailrace.spark.input.lag import Lag
-from tailrace.spark.input.spool import SPOOL_LIMIT, Received, Room, ServerLogs
+from tailrace.spark.input.server_facts import AskedServers
+from tailrace.spark.input.server_log import SPOOL_LIMIT, Room, ServerLog
 from tailrace.spark.input.start_position import SUFFIX, begin_of, forget
 from tailrace.storage import find_all
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from tailrace.position import Position
+    from tailrace.schema.catalogue import Learned
     from tailrace.schema.tables import TableState
     from tailrace.spark.input.taken import Taken
     from tailrace.spark.manifest.manifest import SourceState
     from tailrace.storage import LogSeries
     from tailrace.storage.keyring.base import Keyring
+    from tailrace.table_filter import TableFilter
     from tailrace.values.schema import TableDefinition
 
     Progress = Callable[[str, int, int], None]
     Given = Sequence[TableDefinition | TableState]
 
+_LOOK_SECONDS: Final = 0.02
+
 
 class Sources(Closing):
     """What a run reads: ``files`` and ``servers``, by whatever names a caller gave.
 
-    As a context manager it keeps servers' logs coming in, with `follow`. Paths are made absolute:
+    As a context manager it keeps servers' logs coming in, after `start`. Paths are made absolute:
     tasks may be in another folder. ``spool_limit`` is as `mirror` takes it. Raises UsageError.
     """
 
@@ -94,18 +97,14 @@ class Sources(Closing):
         """Where a new lake begins in the logs of servers whose URL says that."""
         self._found_now: set[str] = set()
         """The servers of which this run has determined that."""
-        self.received: dict[str, Received] = {}
+        self.received: dict[str, ServerLog] = {}
+        """The servers' logs, by what they are called in the lake."""
         self.cursors: dict[str, SourceCursor] = {}
-        self._copies: list[ServerLogs] = []
-        self._room: Room | None = None
-        self.partly = False
-        """Whether servers had more when their logs were received than there is room for."""
+        self._follow = False
         self.cascades = False
         """Whether logs are planned so that what foreign keys do can be carried out."""
-        self._found: list[LogSeries] = []
-        """The series that were there at first, and the copies of servers' logs."""
-        if self.files:
-            self._found = self._settled()
+        self._found = _distinct(find_all(self.files, keyring)) if self.files else []
+        """The series of files that were there at first."""
 
     def close(self) -> None:
         """Receive no more."""
@@ -118,18 +117,25 @@ class Sources(Closing):
         folder: Path,
         states: Callable[[], Mapping[str, SourceState]],
         first_needed: Callable[[str], str | None],
+        wanted: TableFilter | None,
     ) -> Iterator[None]:
         """Read them for a lake: ``states`` returns how far it has each source, ``first_needed`` the
         first file of a source that it needs still. Servers' logs are received into ``folder``.
+        ``wanted`` are the tables of a new lake, None where it exists.
 
         If a run is rejected inside, and the lake has nothing yet, the next run begins by its URL,
         unless an earlier one had determined where. After an error of a connection or a disk, the
         next run continues.
         """
-        self._folder, self._states, self._first_needed = folder, states, first_needed
-        copies = (ServerLogs.below(folder, source) for source in self.servers)
-        self.named = {each.name: each.source for each in copies}
-        """The servers, by what they are called in the lake."""
+        self._states, self._first_needed = states, first_needed
+        self._room = Room(self._limit, folder)
+        for source in self.servers:
+            log = ServerLog.below(folder, source, self._room)
+            if log.name in self.received or any(log.name == one.name for one in self._found):
+                raise PipelineError(f"two sources are called {log.name!r}: give one of them")
+            self.received[log.name] = log
+        servers = {name: log.source for name, log in self.received.items()}
+        self.asked = AskedServers(servers, wanted, self._notice)
         try:
             yield
         except (ConnectionLost, StorageError, LakeTakenOver):
@@ -140,113 +146,75 @@ class Sources(Closing):
                 forget(folder / f"{name}{SUFFIX}")
             raise
 
-    def server(self, name: str) -> ServerLogs | None:
-        """The server that a source is, and where its log is received; None for files."""
-        source = self.named.get(name)
-        return None if source is None else ServerLogs.below(self._folder, source)
-
     def series(self, name: str) -> LogSeries | None:
         """The log of a source as far as it is here; None where nothing of it is."""
-        if (found := next((one for one in self._found if one.name == name), None)) is not None:
-            return found
-        logs = self.server(name)
-        return None if logs is None or not logs.folder.is_dir() else logs.series()
+        if (log := self.received.get(name)) is not None:
+            return log.series() if log.is_there else None
+        found = self._settled() if self.files else []
+        return next((one for one in found if one.name == name), None)
 
-    # --- a run that does not follow --------------------------------------------------------------
+    # --- what is there by now --------------------------------------------------------------------
 
-    def receive(self, progress: Progress | None) -> None:
-        """Receive what servers have by now, as far as there is room."""
-        if self._copies:  # a second time
-            self._found = [one for one in self._found if one.name not in self.named]
-        else:
-            self._copies = list(map(self._copy, self.servers))
-        self.partly = False
-        if not self._copies:
-            return
-        self._room = room = self._room or Room(self._limit, self._folder)
-        room.was_full = False
-        room.waiting = self._waiting()
-        for each in self._copies:
-            if room.is_full and each.waiting(self._place(each.name)):
-                self.partly = True
-                series = each.series()
-            else:
-                series = each.receive(self._place(each.name), progress, room.took)
-            self._found = _distinct([*self._found, series])
-        self.partly = self.partly or room.was_full
-
-    def plan(self, beginning: Callable[[int], None]) -> None:
-        """Plan all that was found, unless a new lake begins after what there was room for.
-
-        Calls ``beginning`` with the number of their bytes first, if there is anything to plan.
+    def start(self, *, follow: bool) -> None:
+        """Begin to receive what servers have; without ``follow`` as far as their logs go now, and
+        called again as far as they go then.
         """
-        states = self._states()
-        total = sum(bytes_after(one.sizes, self._place(one.name)) for one in self._found)
-        if not total and all(one.name in states for one in self._found):
-            for each in self._found:
-                check_source(each, states[each.name])
-            return
-        beginning(total)
-        for series in self._found:
-            if not self.partly or self._has_begin(series):
-                hold = series.name in self.named or is_written(series.files[-1])
-                self._cursor(series, hold=hold).look(series)
+        self._follow = follow
+        for log in self.received.values():
+            if not log.started:
+                self._begin(log)
+        self._room.took_out(self._waiting())
+        for log in self.received.values():
+            log.start(self._place(log.name), follow=follow)
 
-    def receive_on(self, before: Mapping[str, SourceState]) -> None:
-        """A batch has brought the sources from some place to where they are. If nothing could be
-        taken of a server's log, the next `receive` exceeds the spool's limit.
+    def receive(self, progress: Progress) -> None:
+        """Wait until a run that does not follow has servers' logs, as far as there is room.
 
-        Raises PipelineError if the disk is full, and nothing could be taken at all.
+        Raises what ended a receiver.
         """
-        now = self._states()
-        if any(before.get(name) == now.get(name) for name in self.named) and self._room is not None:
-            self._room.hold(stuck=before == now)
-        else:
-            self._room = None
+        logs = self.received.values()
+        done = not logs
+        while not done:
+            done = all(each.rests for each in logs)
+            for each in logs:
+                if each.failed is not None:
+                    raise each.failed
+            if far := [each.far for each in logs if each.far is not None]:
+                received = sum(each.received for each in far)
+                progress("receive", received, received + sum(each.lag_bytes or 0 for each in far))
+            if not done:
+                time.sleep(_LOOK_SECONDS)
 
-    def purge(self) -> None:
-        """Delete what the lake has whole of servers' logs."""
-        for each in self._copies:
-            if (file := self._kept(each)) is not None:
-                each.keep_from(file)
-
-    # --- a run that follows ----------------------------------------------------------------------
-
-    def follow(self) -> None:
-        """Begin to receive what servers have."""
-        room = Room(self._limit, self._folder)
-        for source in self.servers:
-            logs = self._copy(source)
-            if logs.name in self.received or any(logs.name == one.name for one in self._found):
-                raise PipelineError(f"two sources are called {logs.name!r}: give one of them")
-            place = self._place(logs.name)
-            room.took(logs.waiting(place))
-            self.received[logs.name] = Received(logs, place, room)
-            self._copies.append(logs)
-            self._room = room
-
-    def look(self, enough: int) -> None:
-        """Look at what is there by now, and plan some batches of ``enough`` bytes.
+    def look(self, enough: int | None) -> None:
+        """Look at what is there by now, and plan some batches of ``enough`` bytes; None: all.
 
         Raises what ended a receiver, and what looking at a source raises.
         """
         # what is here by then is seen
-        paused = {name: each.paused for name, each in self.received.items()}
+        full = [name for name, each in self.received.items() if each.is_full]
+        ended = {name for name, each in self.received.items() if each.ended}
         series = self._settled() if self.files else []
         series += [one for each in self.received.values() if (one := each.look()) is not None]
-        for one in filter(self._has_begin, _distinct(series)):
-            cursor = self.cursors.get(one.name) or self._cursor(one, hold=True)
-            cursor.look(one, enough=enough)
+        for one in _distinct(series):
+            if one.name in ended or self._has_begin(one):
+                cursor = self.cursors.get(one.name) or self._cursor(one)
+                cursor.look(one, enough=enough)
         with_some = {name for name, each in self.cursors.items() if each.waiting}
-        stuck = [each and name not in with_some for name, each in paused.items()]
-        if any(stuck) and self._room is not None and self._room.is_full:
-            self._room.hold(stuck=all(stuck))  # nobody would make room for these
+        if not with_some.issuperset(full) and self._room.is_full:
+            # nobody would make room for these
+            all_stuck = len(full) + len(ended) == len(self.received)
+            self._room.hold(stuck=all_stuck and with_some.isdisjoint(self.received))
 
     @property
     def caught_up(self) -> bool:
         """Whether all that servers had at their receivers' last report is here."""
-        far = [each.far for each in self.received.values()]
-        return all(each is not None and each.lag_bytes == 0 for each in far)
+        return all(each.caught_up for each in self.received.values())
+
+    @property
+    def unread(self) -> int:
+        """The bytes of logs that the lake has not, as far as they are here."""
+        files = sum(bytes_after(each.sizes, self._place(each.name)) for each in self._found)
+        return files + self._waiting()
 
     def lag(self, cursor: SourceCursor) -> Lag:
         """How far the lake is behind a source's log, wherever that is by now."""
@@ -262,15 +230,14 @@ class Sources(Closing):
         return Lag(behind, since)
 
     def committed(self) -> None:
-        """A batch is in the lake."""
+        """A batch is in the lake: what it has whole of servers' logs can go."""
         for name, state in self._states().items():
             if name in self.cursors:
                 self.cursors[name].committed(state)
-        for received in self.received.values():
-            if (file := self._kept(received.logs)) is not None:
-                received.keep_from(file)
-        if self._room is not None:
-            self._room.took_out(self._waiting())
+        for log in self.received.values():
+            if (file := self._kept(log)) is not None:
+                log.keep_from(file)
+        self._room.took_out(self._waiting())
 
     # --- batches ---------------------------------------------------------------------------------
 
@@ -305,35 +272,35 @@ class Sources(Closing):
 
     def _waiting(self) -> int:
         """The bytes of servers' logs that are here and not in the lake."""
-        return sum(each.waiting(self._place(each.name)) for each in self._copies)
+        return sum(each.waiting(self._place(each.name)) for each in self.received.values())
 
-    def _kept(self, logs: ServerLogs) -> str | None:
+    def _kept(self, log: ServerLog) -> str | None:
         """The first file of a server's copy that is needed still; None: all."""
-        place = self._place(logs.name)
+        place = self._place(log.name)
         if place is None:
             return None
-        first = self._first_needed(logs.name)
-        is_here = first is not None and any(log.name == first for log in logs.series().files)
+        first = self._first_needed(log.name)
+        is_here = first is not None and any(each.name == first for each in log.series().files)
         return first if is_here else place.file
 
-    def _copy(self, source: Source) -> ServerLogs:
-        """A server's copy. The lake resumes where it ends; a new one begins where the URL says."""
-        logs = ServerLogs.below(self._folder, source)
-        state = self._states().get(logs.name)
+    def _begin(self, log: ServerLog) -> None:
+        """The lake resumes where it ends; a new one begins where the URL says."""
+        source, state = log.source, self._states().get(log.name)
         if state is not None:
             if source.start is not None and source.start != "oldest":
                 self._notice(
-                    f"{logs.name}: the lake has it up to {state.position} and continues"
+                    f"{log.name}: the lake has it up to {state.position} and continues"
                     f" there; the start in the URL ({start_text(source.start)}) is for a new lake"
                 )
-            return logs
-        path = self._folder / f"{logs.name}{SUFFIX}"
-        place, now = begin_of(source, path)
+            return
+        facts = self.asked.facts(log.name)
+        end = None if facts is None else facts.end
+        place, is_fresh = begin_of(source, log.folder.with_name(f"{log.name}{SUFFIX}"), end)
+        if is_fresh:
+            self._found_now.add(log.name)
         if place is not None:
-            self._begins[logs.name] = place
-        if now:
-            self._found_now.add(logs.name)
-        return logs if place is None else replace(logs, source=replace(source, start=place))
+            self._begins[log.name] = place
+            log.source = replace(source, start=place)
 
     def _has_begin(self, series: LogSeries) -> bool:
         """Whether a copy has come as far as the lake is to begin in it."""
@@ -350,24 +317,34 @@ class Sources(Closing):
             raise PipelineError(f"source {min(missing)} is gone: bring its files back")
         return found
 
-    def _cursor(self, series: LogSeries, *, hold: bool) -> SourceCursor:
+    def _cursor(self, series: LogSeries) -> SourceCursor:
+        """Plans a source. In-doubt rows at the end of closed files are read as they are."""
+        hold = self._follow or series.name in self.received or is_written(series.files[-1])
         state = self._states().get(series.name)
         begin = None if state is not None else self._begins.get(series.name)
-        made = SourceCursor(
+        made = self.cursors[series.name] = self.cursor(series, state, hold=hold, begin=begin)
+        return made
+
+    def cursor(
+        self,
+        series: LogSeries,
+        state: SourceState | None,
+        *,
+        hold: bool,
+        begin: Position | None,
+        learned: Iterable[Learned] = (),
+    ) -> SourceCursor:
+        """A `SourceCursor`, with what is known of the source."""
+        return SourceCursor(
             series,
             state,
             self.given,
             hold=hold,
             begin=begin,
+            learned=learned,
             cascades=self.cascades,
-            lowers_names=self.lowers_names(series.name),
+            lowers_names=self._cases.get(series.name, self._lowers_names),
         )
-        self.cursors[series.name] = made
-        return made
-
-    def lowers_names(self, name: str) -> bool | None:
-        """Whether a source puts names into lower case, as far as is known."""
-        return self._cases.get(name, self._lowers_names)
 
     def lower_names(self, *, by_name: bool) -> bool:
         """Whether any source puts names into lower case: by the argument, the lake, its server.
@@ -386,11 +363,11 @@ class Sources(Closing):
                 )
             if known is not None and self._lowers_names is None:
                 self._cases[name] = known
-        for name, source in self.named.items():
+        for name in self.received:
             if name not in self._cases and self._lowers_names is None:
-                found = lowers_names(source)
-                if found is not None:
-                    self._cases[name] = found
+                facts = self.asked.facts(name)
+                if facts is not None:
+                    self._cases[name] = facts.lowers_names
         cases = {self._lowers_names, *self._cases.values()}
         if by_name and {True, False} <= cases:
             raise UsageError(

@@ -49,9 +49,10 @@ _VERSION: Final = 1
 SUFFIX: Final = ".begin.json"
 
 
-def begin_of(source: Source, path: Path) -> tuple[Position | None, bool]:
+def begin_of(source: Source, path: Path, end: Position | None) -> tuple[Position | None, bool]:
     """Where a new lake begins in a server's log (None: at its oldest), and whether that was
-    determined now. ``path`` is where it is written down, or was.
+    determined now. ``path`` is where it is written down, or was; ``end`` where the log ended, if
+    that was asked.
 
     Where the URL says another start than that of before, what was received since that is deleted.
     Raises UsageError for GTIDs of which some come after the place, PipelineError for a file that
@@ -63,7 +64,7 @@ def begin_of(source: Source, path: Path) -> tuple[Position | None, bool]:
         if given in {None, start}:
             return place, False
         forget(path)
-    found = located(source)
+    found = located(source, end)
     if found is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         content = {
@@ -103,14 +104,17 @@ def session_of(source: Source) -> Session:
     return Session.open(source, source.hosts[0], Identity())
 
 
-def located(source: Source) -> Position | None:
+def located(source: Source, end: Position | None) -> Position | None:
     """Where a server's log is to be read from by the start in its URL; None: from its oldest file.
+    ``end`` is as in `begin_of`.
 
     Raises UsageError for GTIDs of which some come after the place, and what asking it raises.
     """
     start = source.start
     if start is None or start == "oldest" or isinstance(start, Position):
         return start if isinstance(start, Position) else None
+    if start == "now" and end is not None:
+        return end
     with session_of(source) as session:
         end = session.end()
         if start == "now":

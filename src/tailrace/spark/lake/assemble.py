@@ -20,7 +20,7 @@ from tailrace.spark.manifest.manifest import DataFile, Manifest, TableRows, Tabl
 from tailrace.spark.manifest.manifest_json import with_status
 from tailrace.spark.manifest.names import Folders
 from tailrace.spark.manifest.status import INCOMPLETE
-from tailrace.spark.parquet.file import with_spark_types
+from tailrace.spark.parquet.file import file_schema
 from tailrace.spark.parquet.footer import renamed
 from tailrace.spark.parquet.shapes import as_arrow, merged, plain_schema
 from tailrace.spark.state.failure import failure
@@ -353,7 +353,7 @@ def _changelog_schema(shape: pa.Schema, *, shards: bool) -> pa.Schema:
 def _common_metadata(schema: pa.Schema) -> bytes:
     """A footer without data."""
     sink = io.BytesIO()
-    pq.write_metadata(with_spark_types(schema), sink)
+    pq.write_metadata(file_schema(schema), sink)
     return sink.getvalue()
 
 

@@ -29,7 +29,6 @@ _LEAST: Final = 64 << 10
 """Files of fewer bytes are all of one size."""
 _LISTED: Final = 64
 _GROUP_BYTES: Final = 32 << 20
-_GTID: Final = "_gtid"
 
 
 def due(files: Sequence[DataFile]) -> Sequence[DataFile]:
@@ -49,7 +48,7 @@ def put_together(files: Sequence[DataFile], paths: Sequence[Path], target: Path)
 
     Raises `PipelineError`.
     """
-    schemas = [_same(written_schema(path)) for path in paths]
+    schemas = [written_schema(path).remove_metadata() for path in paths]
     if any(not each.equals(schemas[0]) for each in schemas):
         return None
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -57,7 +56,7 @@ def put_together(files: Sequence[DataFile], paths: Sequence[Path], target: Path)
     waiting: list[pa.Table] = []
     for path in paths:
         for rows in row_groups(str(path), back=False):
-            waiting.append(rows.cast(_same(rows.schema)))
+            waiting.append(rows.replace_schema_metadata())
             if _full(waiting):
                 made.write(pa.concat_tables(waiting))
                 waiting = []
@@ -93,11 +92,3 @@ def _full(waiting: Sequence[pa.Table]) -> bool:
 
 def _tier(file: DataFile) -> int:
     return int(math.log(max(file.size, _LEAST) / _LEAST, _TOGETHER))
-
-
-def _same(schema: pa.Schema) -> pa.Schema:
-    """The schema with GTIDs as plain texts, which are a dictionary in some files only."""
-    place = schema.get_field_index(_GTID)
-    if place >= 0:
-        schema = schema.set(place, schema.field(place).with_type(pa.string()))
-    return schema.remove_metadata()

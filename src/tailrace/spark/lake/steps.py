@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pyarrow as pa
 
 from tailrace.errors import PipelineError
-from tailrace.spark.manifest.manifest_json import schema_of, schema_text
-from tailrace.spark.manifest.names import check_plain
+from tailrace.spark.manifest import members as m
 from tailrace.spark.parquet.deleted import dump, load
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping
     from pathlib import Path
 
     from tailrace.spark.parquet.deleted import DeletedRows, Rows
@@ -88,69 +87,45 @@ class Step:
         return wanted - set(there), gone
 
 
-def steps_json(steps: Iterable[Step]) -> list[dict[str, Any]]:
-    """Steps as JSON, without what their batch's manifest has; rows are as in Delta's vectors."""
-    found = []
-    for step in steps:
-        members = {
-            "table": step.table,
-            "adds": list(step.adds),
-            "goes": step.goes,
-            "merges": [asdict(merge) for merge in step.merges],
-            "base": step.base,
-            "deletes": {name: _text_of(rows) for name, rows in step.deletes.items()},
-        }
-        found.append({name: each for name, each in members.items() if each not in (None, [], {})})
-    return found
-
-
-def steps_of(values: list[Any]) -> list[Step]:
-    """What `steps_json` or `whole_json` described; raises `DAMAGE` for anything else."""
-    return [_step(each) for each in values]
-
-
-def whole_json(steps: Sequence[Step]) -> list[dict[str, Any]]:
-    """Steps as JSON with all their members: when they are done, the manifest is a later one."""
-    return [
-        {
-            **short,
-            "stays": list(step.stays),
-            "columns": schema_text(step.schema),
-            "properties": step.properties,
-            "deleted": sorted(step.deleted),
-        }
-        for step, short in zip(steps, steps_json(steps), strict=True)
-    ]
-
-
 def _text_of(rows: Rows) -> str:
     return b64encode(dump(rows)).decode()
 
 
-def _step(value: dict[str, Any]) -> Step:
-    goes, base = value.get("goes"), value.get("base")
-    return Step(
-        check_plain(value["table"], "a table"),
-        _names(value.get("adds", [])),
-        None if goes is None else str(goes),
-        tuple(
-            Merge(check_plain(each["target"], "a file"), _names(each["sources"]))
-            for each in value.get("merges", [])
-        ),
-        None if base is None else str(base),
-        {
-            check_plain(name, "a file"): load(b64decode(text, validate=True))
-            for name, text in value.get("deletes", {}).items()
-        },
-        _names(value.get("stays", [])),
-        schema_of(value["columns"]) if "columns" in value else pa.schema([]),
-        {str(name): str(text) for name, text in value.get("properties", {}).items()},
-        frozenset(_names(value.get("deleted", []))),
-    )
+_NAMES: Final = m.several(m.FILE)
+_MERGE: Final = m.instance(Merge, {"target": m.FILE, "sources": m.required(_NAMES)})
+_ROWS: Final = m.Kind(_text_of, lambda value: load(b64decode(value, validate=True)))
+"""Numbers of rows are as in Delta's vectors."""
+_STEP: Final = {
+    "table": m.FILE,
+    "adds": _NAMES,
+    "goes": m.OPTIONAL,
+    "merges": m.several(_MERGE),
+    "base": m.OPTIONAL,
+    "deletes": m.by_name(_ROWS, m.FILE.load),
+}
+_WHOLE: Final = {
+    **_STEP,
+    "stays": m.required(_NAMES),
+    "columns": m.SCHEMA,
+    "properties": m.required(m.by_name(m.TEXT)),
+    "deleted": m.Kind(sorted, lambda value: frozenset(_NAMES.load(value))),
+}
 
 
-def _names(values: list[Any]) -> tuple[str, ...]:
-    return tuple(check_plain(each, "a file") for each in values)
+def steps_json(steps: Iterable[Step]) -> list[dict[str, Any]]:
+    """Steps as JSON, without what their batch's manifest has."""
+    return [m.write(_STEP, vars(step)) for step in steps]
+
+
+def whole_json(steps: Iterable[Step]) -> list[dict[str, Any]]:
+    """Steps as JSON with all their members: when they are done, the manifest is a later one."""
+    return [m.write(_WHOLE, vars(step) | {"columns": step.schema}) for step in steps]
+
+
+def steps_of(values: list[Any]) -> list[Step]:
+    """What `steps_json` or `whole_json` described; raises `DAMAGE` for anything else."""
+    found = [m.read(_WHOLE if "columns" in each else _STEP, each) for each in values]
+    return [Step(schema=each.pop("columns", pa.schema([])), **each) for each in found]
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,11 @@ into the lake, until it is recreated or emptied.
 
 from __future__ import annotations
 
-from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from tailrace.errors import ConnectionLost, PipelineError, ServerError
-from tailrace.live.tables import connected, has_rows, tables_of
+from tailrace.errors import PipelineError
+from tailrace.live.tables import connected, has_rows
 from tailrace.printable import printable
-from tailrace.spark.input.start_position import session_of
 from tailrace.spark.manifest.manifest_json import with_status
 from tailrace.spark.manifest.status import INCOMPLETE, Status
 from tailrace.spark.state.current.timeline import lives
@@ -24,8 +21,8 @@ from tailrace.table_name import TableName
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from tailrace.live.url import Source
     from tailrace.position import Position
+    from tailrace.spark.input.server_facts import AskedServers, ServerFacts
     from tailrace.spark.input.taken import Taken
     from tailrace.spark.manifest.manifest import Manifest
     from tailrace.table_filter import TableFilter
@@ -106,50 +103,38 @@ def _incomplete(manifest: Manifest, taken: Mapping[str, Taken], source: str) -> 
     )
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """The tables that a server had, and where its log ended after that (None: not asked)."""
-
-    source: Source
-    tables: Collection[TableName]
-    end: Position | None
-
-
 class CompleteTables:
     """Lets a new lake begin with incomplete tables only where that is accepted.
 
-    Servers (``servers``, by what they are called in the lake) are asked for tables that have rows
-    of which nothing is in the log, once the log is read up to where it ended when they were asked.
-    With ``follow`` this may be after the first batch. The lake exists then, so the tables are only
-    reported.
+    ``servers`` are asked for tables that have rows of which nothing is in the log, once the log is
+    read up to where it ended when they were asked first. With ``follow`` this may be after the
+    first batch. The lake exists then, so the tables are only reported.
     """
 
     def __init__(
         self,
         tables: TableFilter,
-        servers: Mapping[str, Source],
+        servers: AskedServers,
         *,
         accept: bool,
         follow: bool,
         notice: Callable[[str], None],
     ) -> None:
         self._tables = tables
+        self._servers = servers.sources
         self._accept = accept
         self._follow = follow
         self._notice = notice
-        self._asked: dict[str, _Asked] = {}
-        for name, source in servers.items():
-            with suppress(ConnectionLost), connected(source) as connection:
-                found = tables_of(connection)
-                end = _end(source) if follow else None  # now: all that were found are created there
-                if follow and end is None:
-                    notice(
-                        f"{name}: tables with rows of which nothing is in the log are not looked"
-                        " for: its user may not see where the log ends, which takes REPLICATION"
-                        " CLIENT (MariaDB: BINLOG MONITOR)"
-                    )
-                    continue
-                self._asked[name] = _Asked(source, found, end)
+        self._asked: dict[str, ServerFacts] = {}
+        for name, facts in servers.all().items():
+            if not follow or facts.end is not None:
+                self._asked[name] = facts
+                continue
+            notice(
+                f"{name}: tables with rows of which nothing is in the log are not looked"
+                " for: its user may not see where the log ends, which takes REPLICATION"
+                " CLIENT (MariaDB: BINLOG MONITOR)"
+            )
 
     def check(
         self,
@@ -202,22 +187,12 @@ class CompleteTables:
 
     def _untouched(self, source: str, known: Collection[tuple[str, str]]) -> list[str]:
         """The tables of a server that have rows, or may have, and that are not in the log."""
-        asked = self._asked[source]
-        left = [each for each in sorted(set(asked.tables) - set(known)) if self._tables(*each)]
+        tables = self._asked[source].tables.difference(known)
+        left = [each for each in sorted(tables) if self._tables(*each)]
         if not left:
             return []
-        with connected(asked.source) as connection:
+        with connected(self._servers[source]) as connection:
             return [str(TableName(*each)) for each in left if has_rows(connection, each)]
-
-
-def _end(source: Source) -> Position | None:
-    """Where a server's log ends now; None where its user must not know. Raises ConnectionLost."""
-    with (
-        suppress(ServerError),
-        session_of(source) as session,
-    ):
-        return session.end()
-    return None
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -7,11 +7,11 @@ and the next run resumes there. docs/design/lake.md describes the lake.
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Unpack
 
 from tailrace.arguments import check_choice
-from tailrace.columns.native import compile_all
 from tailrace.durations import seconds_of
 from tailrace.errors import UsageError
 from tailrace.live.url import Source
@@ -20,10 +20,10 @@ from tailrace.schema.user_schema import load
 from tailrace.spark.input.sources import Sources
 from tailrace.spark.lake.open import format_of, open_store
 from tailrace.spark.manifest.lake_options import LakeKeywords, LakeOptions
-from tailrace.spark.mirror.batch import Batches
+from tailrace.spark.mirror.batch import Setting
+from tailrace.spark.mirror.batches import Batches
 from tailrace.spark.mirror.complete import CompleteTables
-from tailrace.spark.mirror.follow import BATCH_BYTES, Follower
-from tailrace.spark.mirror.once import Once
+from tailrace.spark.mirror.loop import BATCH_BYTES, Loop
 from tailrace.spark.mirror.retry import take_up
 from tailrace.spark.mirror.unnamed import AskedNames, first_needed
 from tailrace.spark.mirror.wanted import WantedTables
@@ -33,7 +33,6 @@ from tailrace.spark.state.cascade.naming import Cascades
 from tailrace.table_filter import TableFilter
 
 if TYPE_CHECKING:
-    import threading
     from collections.abc import Callable, Sequence
 
     from pyspark.sql import SparkSession
@@ -71,8 +70,8 @@ def mirror(
     """Bring a lake up to the end of binary logs; a run that finds nothing new changes nothing.
 
     ``sources`` are log files, folders of logs, folders of such folders, URLs of these
-    (``s3://bucket/logs``), or servers (``mysql://user@host``), whose logs are first received into
-    the lake's folder (`tailrace.spark.input.spool`). A start in a server's URL (``?start=now``,
+    (``s3://bucket/logs``), or servers (``mysql://user@host``), whose logs are received into the
+    lake's folder (`tailrace.spark.input.server_log`). A start in a server's URL (``?start=now``,
     ``?position=``, ``?gtid=``) is where a new lake begins; an existing one continues where it ends.
 
     - ``into``: the lake's folder, new or from an earlier run; for Iceberg also CATALOG.SCHEMA.
@@ -175,6 +174,7 @@ def mirror(
             store.sources,
             lambda: store.manifest.sources,
             lambda name: first_needed(store.manifest, name),
+            None if store.manifest.version else options.tables,
         ),
     ):
         retried = None if retry_tables is None else TableFilter.of(retry_tables)
@@ -188,49 +188,51 @@ def mirror(
         inputs.cascades = options.cascades == "apply"
         wanted: WantedTables | None = None
         if not store.manifest.version:
-            wanted = WantedTables(options.tables, follow=follow, notice=say)
-            wanted.ask(inputs.servers, files=bool(inputs.files))
+            wanted = WantedTables(
+                options.tables,
+                inputs.asked.all().values(),
+                files=bool(inputs.files),
+                follow=follow,
+                notice=say,
+            )
         complete: CompleteTables | None = None
         if not store.manifest.version and {"current", "history"} & set(options.keep):
             complete = CompleteTables(
                 options.tables,
-                inputs.named,
+                inputs.asked,
                 accept=incomplete == "accept",
                 follow=follow,
                 notice=say,
             )
-        named = inputs.named
         batches = Batches(
-            store,
-            options,
-            workers,
-            tell,
-            wanted=wanted,
-            complete=complete,
-            servers=set(named),
-            given=given,
-            statements=statements,
+            Setting(
+                store,
+                options,
+                workers,
+                tell,
+                wanted,
+                complete,
+                inputs.received.keys(),
+                given,
+                statements,
+            )
         )
-        names = AskedNames(named, say)
+        names = AskedNames(inputs.asked.sources, say)
         if retried is not None:
-            take_up(store, inputs, batches, retried, tell)
-        naming = Cascades(named, options, say)
-        if not follow:
-            return Once(store, inputs, batches, workers, naming, names, progress).run()
-        compile_all(say=lambda text: tell(text, 0, 1))
-        follower = Follower(
-            store,
+            take_up(inputs, batches, retried, tell)
+        return Loop(
             inputs,
             batches,
-            naming,
+            workers,
+            Cascades(inputs.asked, options, say),
             names,
             tell,
-            trigger=every,
-            most=batch_bytes,
-            stop=stop,
-            on_moment=on_moment,
-        )
-        return follower.run()
+            stop or threading.Event(),
+            follow,
+            every,
+            batch_bytes,
+            on_moment,
+        ).run()
 
 
 def _no_notice(text: str) -> None:

@@ -5,44 +5,39 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tailrace.errors import UsageError
-from tailrace.live.tables import connected, not_to_be_seen, tables_of
+from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable
 
-    from tailrace.live.url import Source
+    from tailrace.spark.input.server_facts import ServerFacts
     from tailrace.table_filter import TableFilter
-    from tailrace.table_name import TableName
 
 
 class WantedTables:
     """Says which patterns fit no table, before a lake is created with them.
 
-    Servers are asked at once, files are read first: their logs alone know. A name that fits none is
-    an error. With ``follow`` a table may be created later, so it is one only where no name fits and
-    there is no pattern with ``*``. ``notice`` is told the rest.
+    ``servers`` have been asked, files are read first: with ``files`` tables may be in these, too,
+    and what the user of a server must not see is looked for in its log. A name that fits none is an
+    error. With ``follow`` a table may be created later, so it is one only where no name fits and
+    there is no pattern with ``*``. ``notice`` is told the rest. Raises UsageError.
     """
 
-    def __init__(self, tables: TableFilter, *, follow: bool, notice: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        tables: TableFilter,
+        servers: Collection[ServerFacts],
+        *,
+        files: bool,
+        follow: bool,
+        notice: Callable[[str], None],
+    ) -> None:
         self.tables = tables.watched()
         self._follow = follow
         self._notice = notice
-        self._known: set[TableName] = set()
+        self._known = set[TableName]().union(*(each.tables for each in servers))
         self._open = not tables.takes_all
-
-    def ask(self, servers: Sequence[Source], *, files: bool) -> None:
-        """Look for the tables on servers; with ``files`` among the sources they may be there, too.
-
-        What the user of a server must not see is looked for in its log. Raises UsageError, and what
-        connecting raises.
-        """
-        hidden = files
-        for server in servers if self._open else ():
-            with connected(server) as connection:
-                found = tables_of(connection)
-                hidden |= not_to_be_seen(connection, self.tables, found)
-            self._known |= found
-        if self._open and not hidden:
+        if self._open and not (files or any(each.hides for each in servers)):
             self._decide("on the server" if len(servers) == 1 else "on the servers")
 
     def read(self, tables: Iterable[TableName]) -> None:

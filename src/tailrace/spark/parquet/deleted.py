@@ -43,9 +43,10 @@ def deleted_rows(deleted: Mapping[str, DeletedRows], path: str) -> Rows:
     return NO_ROWS if found is None else found.read()
 
 
-def joined(one: Rows, other: Rows) -> Rows:
-    """All rows of both."""
-    return np.union1d(one, other) if len(one) and len(other) else one if len(one) else other
+def joined(*parts: Rows) -> Rows:
+    """All rows of any."""
+    found = [each for each in parts if len(each)]
+    return np.unique(np.concatenate(found)) if len(found) > 1 else found[0] if found else NO_ROWS
 
 
 def without(rows: pa.Table, first: int, deleted: Rows) -> pa.Table:

@@ -45,18 +45,14 @@ class ParquetFile:
         self.path = path
         self._bounded = bounded
         self._writer: pq.ParquetWriter | None = None
-        self._texts: list[str] = []
 
     def write(self, rows: pa.Table) -> None:
         """Write the rows as a row group; all calls must bring the same schema."""
         try:
+            plain = rows.cast(file_schema(rows.schema)).unify_dictionaries()
             if self._writer is None:
-                self._texts = _as_text(rows)
-                rows = self._prepared(rows)
-                self._writer = _open(self.path, rows, self._bounded)
-            else:
-                rows = self._prepared(rows)
-            self._writer.write_table(rows, row_group_size=max(rows.num_rows, 1))
+                self._writer = _open(self.path, plain, self._bounded, repeat=_gtids_repeat(rows))
+            self._writer.write_table(plain, row_group_size=max(rows.num_rows, 1))
         except (OSError, pa.ArrowException) as error:
             self._writer = None
             raise PipelineError(f"cannot write {self.path}: {one_line(str(error))}") from error
@@ -72,15 +68,16 @@ class ParquetFile:
         finally:
             self._writer = None
 
-    def _prepared(self, rows: pa.Table) -> pa.Table:
-        for name in self._texts:
-            index = rows.schema.get_field_index(name)
-            rows = rows.set_column(index, name, rows.column(index).cast(pa.string()))
-        return rows.unify_dictionaries()
 
+def file_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema of a file with such rows.
 
-def with_spark_types(schema: pa.Schema) -> pa.Schema:
-    """The schema, with Spark's own in its metadata, so that Spark reads a TIME as an interval."""
+    GTIDs are texts, whether a file has a dictionary of them or not: readers of a folder want one
+    type. Spark's own schema is in the metadata, so that Spark reads a TIME as an interval.
+    """
+    place = schema.get_field_index("_gtid")
+    if place >= 0 and pa.types.is_dictionary(schema.field(place).type):
+        schema = schema.set(place, schema.field(place).with_type(pa.string()))
     return schema.with_metadata({**(schema.metadata or {}), ROW_METADATA: _spark_json(schema)})
 
 
@@ -89,7 +86,10 @@ def _spark_json(schema: pa.Schema) -> bytes:
     return spark_json(schema).encode()
 
 
-def _open(path: Path, rows: pa.Table, bounded: Collection[str]) -> pq.ParquetWriter:
+def _open(
+    path: Path, rows: pa.Table, bounded: Collection[str], *, repeat: bool
+) -> pq.ParquetWriter:
+    """``repeat`` says that a dictionary of the GTIDs is smaller than the texts."""
     few = set(_ALWAYS_FEW)
     ranged: list[str] = []
     for leaf, arrow in _leaves(rows.schema):
@@ -101,12 +101,14 @@ def _open(path: Path, rows: pa.Table, bounded: Collection[str]) -> pq.ParquetWri
     if rows.num_rows >= _SAMPLED_ROWS:
         few |= _few_valued(rows)
     encodings = {}
-    if "_gtid" in rows.schema.names and pa.types.is_string(rows.schema.field("_gtid").type):
+    if repeat:
+        few.add("_gtid")
+    elif "_gtid" in rows.schema.names and pa.types.is_string(rows.schema.field("_gtid").type):
         encodings["_gtid"] = "DELTA_BYTE_ARRAY"  # each begins as the one before
         few.discard("_gtid")
     return pq.ParquetWriter(
         path,
-        with_spark_types(rows.schema),
+        rows.schema,
         compression="zstd",
         compression_level=1,
         use_dictionary=sorted(few),
@@ -115,15 +117,14 @@ def _open(path: Path, rows: pa.Table, bounded: Collection[str]) -> pq.ParquetWri
     )
 
 
-def _as_text(rows: pa.Table) -> list[str]:
-    """Dictionary columns that are better written as plain text: GTIDs of short transactions."""
-    if "_gtid" not in rows.schema.names or not rows.num_rows:
-        return []
-    column = rows.column("_gtid")
-    if not pa.types.is_dictionary(column.type):
-        return []
-    distinct = sum(len(chunk.dictionary) for chunk in column.chunks)
-    return ["_gtid"] if distinct * _GTIDS_REPEAT > rows.num_rows else []
+def _gtids_repeat(rows: pa.Table) -> bool:
+    """Whether transactions are long enough for a dictionary of their GTIDs."""
+    if "_gtid" not in rows.schema.names or not pa.types.is_dictionary(
+        rows.schema.field("_gtid").type
+    ):
+        return False
+    chunks = rows.column("_gtid").chunks
+    return bool(sum(len(each.dictionary) for each in chunks) * _GTIDS_REPEAT <= rows.num_rows)
 
 
 def _leaves(schema: pa.Schema) -> Iterator[tuple[str, pa.DataType]]:

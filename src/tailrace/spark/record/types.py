@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ROW_METADATA: Final = b"org.apache.spark.sql.parquet.row.metadata"
 """Under this key of a Parquet file's footer Spark looks for its own schema of the file."""
 
-DELTA: Final[Mapping[pa.DataType, str]] = {
+_PLAIN: Final[Mapping[pa.DataType, str]] = {
     pa.bool_(): "boolean",
     pa.int8(): "byte",
     pa.int16(): "short",
@@ -35,38 +35,30 @@ DELTA: Final[Mapping[pa.DataType, str]] = {
     pa.date32(): "date",
     pa.timestamp("us"): "timestamp_ntz",
     pa.timestamp("us", "UTC"): "timestamp",
-}
-"""The plain types that a table of Delta may have, by the names that Spark gave them."""
-_SPARK: Final[Mapping[pa.DataType, str]] = {
-    **DELTA,
     pa.duration("us"): "interval day to second",
     pa.null(): "void",
 }
 
 
-def json_type(arrow: pa.DataType, plain: Mapping[pa.DataType, str]) -> Any:
-    """Spark's type for one of ours, as its JSON; raises `UnsupportedType` if ``plain`` lacks it."""
-
-    def inner(arrow: pa.DataType) -> Any:
-        return json_type(arrow, plain)
-
+def _json_type(arrow: pa.DataType) -> Any:
+    """Spark's type for one of ours, as its JSON; raises `UnsupportedType`."""
     if pa.types.is_dictionary(arrow):
-        return inner(arrow.value_type)
+        return _json_type(arrow.value_type)
     if pa.types.is_decimal128(arrow):
         return f"decimal({arrow.precision},{arrow.scale})"
     if pa.types.is_struct(arrow):
         fields = [
-            {"name": each.name, "type": inner(each.type), "nullable": True, "metadata": {}}
+            {"name": each.name, "type": _json_type(each.type), "nullable": True, "metadata": {}}
             for each in arrow
         ]
         return {"type": "struct", "fields": fields}
     if pa.types.is_map(arrow):
-        key, item = inner(arrow.key_type), inner(arrow.item_type)
+        key, item = _json_type(arrow.key_type), _json_type(arrow.item_type)
         return {"type": "map", "keyType": key, "valueType": item, "valueContainsNull": True}
     if pa.types.is_list(arrow):
-        element = inner(arrow.value_type)
+        element = _json_type(arrow.value_type)
         return {"type": "array", "elementType": element, "containsNull": True}
-    found = plain.get(arrow)
+    found = _PLAIN.get(arrow)
     if found is None:
         raise UnsupportedType(f"a table cannot have the type {arrow}")
     return found
@@ -77,9 +69,8 @@ def spark_json(schema: pa.Schema) -> str:
 
     Every field may be NULL to Spark, as in any file it reads.
     """
-    return json.dumps(
-        json_type(pa.struct(list(schema)), _SPARK), separators=(",", ":"), sort_keys=True
-    )
+    found = _json_type(pa.struct(list(schema)))
+    return json.dumps(found, separators=(",", ":"), sort_keys=True)
 
 
 def spark_schema(schema: pa.Schema) -> t.StructType:

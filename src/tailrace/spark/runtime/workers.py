@@ -54,7 +54,7 @@ class Workers:
 
     def start_for(self, size: int) -> None:
         """Start Spark if it is to read ``size`` bytes."""
-        if not self.is_here(size):
+        if size and not self.is_here(size):
             self.start()
 
     def _start(self) -> None:

@@ -38,7 +38,7 @@ from tailrace.schema.catalogue import Catalogue
 from tailrace.schema.table import Table
 from tailrace.schema.user_schema import load
 from tailrace.spark.input.folder import settled
-from tailrace.spark.input.spool import ServerLogs
+from tailrace.spark.input.server_log import ServerLog
 from tailrace.spark.record.types import spark_schema, wanted_schema
 from tailrace.spark.stream.filters import table_patterns, taken
 from tailrace.spark.stream.options import NAMES, Options, StreamOptions, refuse_streaming
@@ -194,7 +194,7 @@ def _found(options: Options) -> Sequence[LogSeries]:
             "a server is read through a copy of its log: give a folder for it, which driver and"
             ' tasks share, by option("spool", …), or read the folder of tailrace receive'
         )
-    return [ServerLogs(Source.parse(options.path), Path(options.spool)).receive()]
+    return [ServerLog(Source.parse(options.path), Path(options.spool)).receive()]
 
 
 def _splits(options: Options) -> list[Split]:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Self
 
 from tailrace.closing import Closing
 from tailrace.constants import GTID_TYPES, TYPE_AT
-from tailrace.errors import PipelineError, TailraceError
+from tailrace.errors import ConnectionLost, PipelineError, TailraceError
 from tailrace.live.session import Identity, Session
 from tailrace.live.transport import ServerTransport
 from tailrace.position import Position, bytes_after
-from tailrace.spark.input.spool import ServerLogs
+from tailrace.spark.input.server_log import ServerLog
 from tailrace.spark.lake.reading import LakeView
 
 if TYPE_CHECKING:
@@ -36,22 +36,29 @@ class Behind:
 class LakeOfServer(Closing):
     """A server compared with the lake that is kept equal to it; a context manager.
 
-    A lake that does not exist yet is waited for, at most ``seconds``. Raises what connecting
-    raises, and `PipelineError` where there is no lake, or it is not of this server.
+    A lake that does not exist yet is waited for, at most ``seconds``, unless the server rejects the
+    account. Raises what connecting raises, and `PipelineError` where there is no lake, or it is not
+    of this server.
     """
 
     def __init__(self, source: Source, lake: str | Path, seconds: float = 0.0) -> None:
         self._source = source
         self._lake = lake
+        self._identity = Identity(source.server_id)
         deadline = time.monotonic() + seconds
+        if seconds and not LakeView.is_there(lake):
+            with suppress(ConnectionLost):  # the server may start later, like the mirror
+                self._connect().close()
         while not LakeView.is_there(lake) and time.monotonic() < deadline:
             time.sleep(_LOOK_SECONDS)
         self.view = LakeView.open(lake)
         self.name = _name(self.view, source)
-        self._identity = Identity(source.server_id)
+
+    def _connect(self) -> Session:
+        return Session.open(self._source, self._source.hosts[0], self._identity)
 
     def __enter__(self) -> Self:
-        self._session = Session.open(self._source, self._source.hosts[0], self._identity)
+        self._session = self._connect()
         return self
 
     def close(self) -> None:
@@ -125,7 +132,7 @@ class LakeOfServer(Closing):
 def _name(view: LakeView, source: Source) -> str:
     """Which of the lake's sources the server is."""
     known = view.manifest.sources
-    wanted = ServerLogs.below(view.path, source).name
+    wanted = ServerLog.below(view.path, source).name
     if wanted in known:
         return wanted
     if len(known) == 1 and not any(name.rpartition("_")[2].isdigit() for name in known):

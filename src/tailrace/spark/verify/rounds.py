@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -11,7 +11,6 @@ from tailrace.errors import UsageError
 from tailrace.snapshot.connection import reading
 from tailrace.snapshot.key_ranges import key_ranges
 from tailrace.spark.verify.differences import (
-    NOWHERE,
     Differences,
     Reading,
     differences,
@@ -20,7 +19,7 @@ from tailrace.spark.verify.differences import (
 )
 from tailrace.spark.verify.digests import SideJob, SideResult, read_side
 from tailrace.spark.verify.report import RangeCount, RowDifference, TableVerdict
-from tailrace.spark.verify.tables import candidates
+from tailrace.spark.verify.tables import compared_tables
 from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
@@ -29,13 +28,12 @@ if TYPE_CHECKING:
     from tailrace.live.connect import ServerConnection
     from tailrace.live.url import Source
     from tailrace.position import Position
-    from tailrace.snapshot.key_ranges import KeyRange
     from tailrace.spark.lake.reading import LakeView
-    from tailrace.spark.manifest.manifest import TableState as LakeTable
+    from tailrace.spark.manifest.manifest import TableState
     from tailrace.spark.runtime.workers import Workers
     from tailrace.spark.verify.lag import LakeOfServer
     from tailrace.spark.verify.server import ServerTable
-    from tailrace.spark.verify.tables import Candidate
+    from tailrace.spark.verify.tables import ComparedTable
     from tailrace.table_filter import TableFilter
 
     Progress = Callable[[str, int, int], None]
@@ -45,35 +43,6 @@ _CONNECTIONS: Final = 4
 _ROW_BYTES: Final = 200
 """What a row of the server is taken for, to tell whether Spark is worth its start."""
 _TRIES: Final = 5
-
-
-@dataclass
-class TableState:
-    """A table between rounds. ``found`` is None until the table was compared."""
-
-    candidate: Candidate
-    parts: list[KeyRange] = field(default_factory=list)
-    slices: int = 1
-    readings: list[Reading] = field(default_factory=list)
-    found: Differences | None = None
-    undecided: int = 0
-    reason: str | None = None
-    stale: bool = False
-    unread: bool = False
-    done: bool = False
-
-    @property
-    def clean(self) -> bool:
-        """Nothing is left to look at again."""
-        if self.done or not self.candidate.compared:
-            return True
-        return not (self.reason or (self.found and self.found.slices))
-
-    def doubtful(self) -> list[KeyRange]:
-        """The ranges to read: all, or those in which keys differ where all such keys are in one."""
-        if self.found is None or self.found.ranges[NOWHERE]:
-            return self.parts
-        return [part for part in self.parts if self.found.ranges[part.number]]
 
 
 class Rounds:
@@ -103,8 +72,8 @@ class Rounds:
         self._first = first
         self._tell = tell
         self._alone = alone
-        self._tables: dict[str, TableState] = {}
-        self._open: list[TableState] = []
+        self._tables: dict[str, ComparedTable] = {}
+        self._open: list[ComparedTable] = []
         self._files = count()
         self._version = 0
 
@@ -121,34 +90,28 @@ class Rounds:
         with reading(self._source) as connection:
             found = {
                 each.name: each
-                for each in candidates(connection, view.manifest, self._lag.name, asked)
+                for each in compared_tables(connection, view.manifest, self._lag.name, asked)
             }
             if not self._tables:
                 self._look_for(asked)
-                self._tables = {name: TableState(each) for name, each in found.items()}
+                self._tables = found
                 self._open = list(self._tables.values())
             else:
                 self._open = [each for each in self._open if not each.clean]
             for state in self._open:
-                gone = replace(state.candidate, reason=None, table=None)  # on both sides
-                self._renew(state, found.get(state.candidate.name, gone))
-                if (table := state.candidate.table) is not None:
+                gone = replace(state, reason=None, server=None)  # on both sides
+                state.renew(found.get(state.name, gone))
+                if (table := state.server) is not None:
                     jobs += self._server_jobs(connection, state, table)
         self._run_server(jobs)
 
-    def _renew(self, state: TableState, now: Candidate) -> None:
-        """Begin the round of a table."""
-        if now.table is None or now.table != state.candidate.table:
-            state.found = None
-        state.candidate, state.reason = now, now.reason
-
     def _server_jobs(
-        self, connection: ServerConnection, state: TableState, table: ServerTable
+        self, connection: ServerConnection, state: ComparedTable, table: ServerTable
     ) -> list[SideJob]:
         if state.found is None:
             names = table.database, table.table
             state.parts = key_ranges(connection, *names, table.columns, self._range_rows)
-            lake = state.candidate.state and state.candidate.state.current
+            lake = state.lake and state.lake.current
             on_server = sum(part.rows for part in state.parts)
             state.slices = slices_for(max(on_server, lake.rows if lake else 0))
             state.readings = []
@@ -178,7 +141,7 @@ class Rounds:
         """Read the lake's rows of all tables that were read of the server."""
         for state in self._open:
             state.stale = state.reason is not None and self._moved()
-        waiting = {each.candidate.name: each for each in self._open if each.candidate.table}
+        waiting = {each.name: each for each in self._open if each.server}
         for _ in range(_TRIES):
             view, lake = self._lake()
             jobs: list[SideJob] = []
@@ -203,16 +166,16 @@ class Rounds:
         """Whether the lake is at another version than when the server was read."""
         return self._lag.look().manifest.version != self._version
 
-    def _lake(self) -> tuple[LakeView, dict[str, LakeTable]]:
+    def _lake(self) -> tuple[LakeView, dict[str, TableState]]:
         """The lake's version of now, and its tables of this server."""
         view = self._lag.look()
         tables = [each for each in view.manifest.tables.values() if each.source == self._lag.name]
         return view, {str(TableName(each.database, each.table)): each for each in tables}
 
     def _lake_jobs(
-        self, view: LakeView, lake: LakeTable, state: TableState, keys: tuple[int, ...] = ()
+        self, view: LakeView, lake: TableState, state: ComparedTable, keys: tuple[int, ...] = ()
     ) -> list[SideJob]:
-        if (table := state.candidate.table) is None:
+        if (table := state.server) is None:
             return []
         shard = self._lag.name if view.manifest.options.shards else None
         return [
@@ -261,8 +224,8 @@ class Rounds:
             self._judge(state, confirmed=confirmed, caught_up=caught_up)
         return all(state.clean for state in self._tables.values())
 
-    def _judge(self, state: TableState, *, confirmed: bool, caught_up: bool) -> None:
-        last = state.readings[-1] if state.candidate.table else Reading()
+    def _judge(self, state: ComparedTable, *, confirmed: bool, caught_up: bool) -> None:
+        last = state.readings[-1] if state.server else Reading()
         refused = [each for each in (*last.server, *last.lake) if each.refused]
         state.unread = False
         if refused and state.reason is None:
@@ -270,7 +233,7 @@ class Rounds:
             state.unread = all(each.unread for each in refused)
         if state.stale and state.reason is None:
             state.reason = "it was altered while it was compared"
-        if state.reason is not None or state.candidate.table is None:
+        if state.reason is not None or state.server is None:
             state.found, state.done = None, confirmed and not state.stale
             return
         slices = last.unlike(state.slices) if state.found is None else state.found.slices
@@ -287,10 +250,10 @@ class Rounds:
         return [
             self._verdict(state, tuple(named.get(name, ())))
             for name, state in self._tables.items()
-            if state.candidate.table is not None or state.reason is not None
+            if state.server is not None or state.reason is not None
         ]
 
-    def _verdict(self, state: TableState, rows: tuple[RowDifference, ...]) -> TableVerdict:
+    def _verdict(self, state: ComparedTable, rows: tuple[RowDifference, ...]) -> TableVerdict:
         found = state.found or Differences()
         parts = {part.number: part for part in state.parts}
         read = state.readings[0] if state.found else Reading()
@@ -304,7 +267,7 @@ class Rounds:
             totals(side, state.slices).sum(axis=1).tolist() for side in (read.server, read.lake)
         )
         return TableVerdict(
-            state.candidate.name,
+            state.name,
             server[0],
             lake[0],
             server[1],
@@ -315,11 +278,11 @@ class Rounds:
             found.doubled,
             state.undecided,
             state.reason,
-            state.candidate.compared and not state.stale and not state.unread,
+            state.compared and not state.stale and not state.unread,
             tuple(counted),
             rows,
-            state.candidate.notes,
-            state.candidate.incomplete,
+            state.notes,
+            state.incomplete,
         )
 
     def _named(self) -> dict[str, list[RowDifference]]:
@@ -328,7 +291,7 @@ class Rounds:
         view, lake = self._lake()
         chosen: dict[str, tuple[int, ...]] = {}
         for name, state in self._tables.items():
-            table, first = state.candidate.table, state.found.first if state.found else []
+            table, first = state.server, state.found.first if state.found else []
             if table is None or not first or name not in lake:
                 continue
             keys = chosen[name] = tuple(key for _, key in first)
@@ -342,7 +305,7 @@ class Rounds:
         results = self._run_server(jobs[0]), self._run("lake", jobs[1], _size(jobs[1]))
         found: dict[str, list[RowDifference]] = {}
         for name, keys in chosen.items():
-            table = self._tables[name].candidate.table
+            table = self._tables[name].server
             theirs, ours = (
                 {key: row for each in side if each.name == name for key, row in each.rows}
                 for side in results
@@ -357,9 +320,9 @@ class Rounds:
         return found
 
 
-def _altered(state: TableState, now: LakeTable | None) -> bool:
+def _altered(state: ComparedTable, now: TableState | None) -> bool:
     """Whether the lake has the table in another shape than when the server was read."""
-    before = state.candidate.state
+    before = state.lake
     if now is None or now.current is None or before is None or before.current is None:
         return True
     if now.set_aside is not None or now.dropped or now.current.refused != before.current.refused:

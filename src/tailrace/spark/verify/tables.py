@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from tailrace.live.driver import ER, err
@@ -10,10 +10,12 @@ from tailrace.live.tables import has_rows, tables_of
 from tailrace.schema.tokens import quoted_table
 from tailrace.snapshot.columns import columns_of
 from tailrace.spark.manifest.status import INCOMPLETE
+from tailrace.spark.verify.differences import NOWHERE, Differences, Reading
 from tailrace.spark.verify.server import ServerTable
 
 if TYPE_CHECKING:
     from tailrace.live.connect import ServerConnection
+    from tailrace.snapshot.key_ranges import KeyRange
     from tailrace.spark.manifest.manifest import Manifest, TableState
     from tailrace.spark.manifest.status import Status
     from tailrace.table_filter import TableFilter
@@ -21,28 +23,57 @@ if TYPE_CHECKING:
 _DENIED: Final = frozenset({ER.DBACCESS_DENIED_ERROR, ER.TABLEACCESS_DENIED_ERROR})
 
 
-@dataclass(frozen=True)
-class Candidate:
+@dataclass
+class ComparedTable:
     """A table to compare, or ``reason`` why it differs as a whole or (not ``compared``) cannot be.
 
-    ``state`` is the lake's, None where it has no such table.
+    ``lake`` is its state there, None where the lake has no such table; ``server`` is what is read
+    of it. The rest is what was read so far: ``found`` is None until the table was compared.
     """
 
     name: str
-    state: TableState | None = None
-    table: ServerTable | None = None
+    lake: TableState | None = None
+    server: ServerTable | None = None
     reason: str | None = None
     compared: bool = True
     notes: tuple[str, ...] = ()
     incomplete: bool = False
+    parts: list[KeyRange] = field(default_factory=list)
+    slices: int = 1
+    readings: list[Reading] = field(default_factory=list)
+    found: Differences | None = None
+    undecided: int = 0
+    stale: bool = False
+    unread: bool = False
+    done: bool = False
+
+    @property
+    def clean(self) -> bool:
+        """Nothing is left to look at again."""
+        if self.done or not self.compared:
+            return True
+        return not (self.reason or (self.found and self.found.slices))
+
+    def doubtful(self) -> list[KeyRange]:
+        """The ranges to read: all, or those in which keys differ where all such keys are in one."""
+        if self.found is None or self.found.ranges[NOWHERE]:
+            return self.parts
+        return [part for part in self.parts if self.found.ranges[part.number]]
+
+    def renew(self, now: ComparedTable) -> None:
+        """Begin a round, with the table as it is ``now``."""
+        if now.server is None or now.server != self.server:
+            self.found = None
+        self.lake, self.server, self.reason = now.lake, now.server, now.reason
+        self.compared, self.notes, self.incomplete = now.compared, now.notes, now.incomplete
 
 
-def candidates(
+def compared_tables(
     connection: ServerConnection,
     manifest: Manifest,
     source: str,
     asked: TableFilter,
-) -> list[Candidate]:
+) -> list[ComparedTable]:
     """All tables of a source that are in the lake or should be there, by name."""
     mirrored = manifest.options.tables
     states = {
@@ -58,9 +89,9 @@ def candidates(
     found = []
     for name, table in there.items():
         if name in states:
-            found.append(_candidate(connection, states[name]))
+            found.append(_compared(connection, states[name]))
         elif has_rows(connection, table):
-            found.append(Candidate(name, reason="it is not in the lake"))
+            found.append(ComparedTable(name, reason="it is not in the lake"))
     found += [
         _unseen(connection, name, state)
         for name, state in states.items()
@@ -69,7 +100,7 @@ def candidates(
     return sorted(found, key=lambda each: each.name)
 
 
-def _unseen(connection: ServerConnection, name: str, state: TableState) -> Candidate:
+def _unseen(connection: ServerConnection, name: str, state: TableState) -> ComparedTable:
     """A table that the server does not list: it has none, or the account may not know of it."""
     quoted = quoted_table(state.database, state.table)
     try:
@@ -78,11 +109,11 @@ def _unseen(connection: ServerConnection, name: str, state: TableState) -> Candi
     except err.MySQLError as error:
         if error.args and error.args[0] in _DENIED:
             reason = "the account lacks the privilege SELECT on it"
-            return Candidate(name, state, reason=reason, compared=False)
+            return ComparedTable(name, state, reason=reason, compared=False)
     if (aside := state.set_aside) is not None:
-        return Candidate(name, state, reason=_set_aside(aside), compared=False)
+        return ComparedTable(name, state, reason=_set_aside(aside), compared=False)
     reason = "it is not on the server"
-    return Candidate(name, state, reason=reason, compared=state.current is not None)
+    return ComparedTable(name, state, reason=reason, compared=state.current is not None)
 
 
 def _set_aside(status: Status) -> str:
@@ -90,21 +121,21 @@ def _set_aside(status: Status) -> str:
     return f"it is set aside in the lake since {since}: {status.reason}"
 
 
-def _candidate(connection: ServerConnection, state: TableState) -> Candidate:
+def _compared(connection: ServerConnection, state: TableState) -> ComparedTable:
     """A table that both have."""
     name = str(state.full_name)
     current = state.current
     if (aside := state.set_aside) is not None:
-        return Candidate(name, state, reason=_set_aside(aside), compared=False)
+        return ComparedTable(name, state, reason=_set_aside(aside), compared=False)
     if current is None:
         reason = "the lake keeps no current state of it"
-        return Candidate(name, state, reason=reason, compared=False)
+        return ComparedTable(name, state, reason=reason, compared=False)
     if current.refused is not None:
         reason = f"the lake has no current state of it: {current.refused}"
-        return Candidate(name, state, reason=reason, compared=False)
+        return ComparedTable(name, state, reason=reason, compared=False)
     if (status := state.status(INCOMPLETE)) is not None:
         reason = f"it is incomplete in the lake: {status.reason}"
-        return Candidate(name, state, reason=reason, compared=False, incomplete=True)
+        return ComparedTable(name, state, reason=reason, compared=False, incomplete=True)
     server = {each.name: each for each in columns_of(connection, state.database, state.table)}
     lake = current.columns
     left_out = [each for each in current.unlogged if each in server]
@@ -121,7 +152,7 @@ def _candidate(connection: ServerConnection, state: TableState) -> Candidate:
         if each not in {*lake.names, *left_out, *added}
     ]
     if unlike:
-        return Candidate(name, state, reason="; ".join(unlike), notes=notes)
+        return ComparedTable(name, state, reason="; ".join(unlike), notes=notes)
     table = ServerTable(
         state.database,
         state.table,
@@ -129,4 +160,4 @@ def _candidate(connection: ServerConnection, state: TableState) -> Candidate:
         tuple(lake.types),
         current.key,
     )
-    return Candidate(name, state, table, notes=notes)
+    return ComparedTable(name, state, table, notes=notes)

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 import pyarrow as pa
+from deltalake import Field, Schema
 
 from tailrace.spark.manifest.on_disk import put_new_file
-from tailrace.spark.record.types import DELTA, json_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -34,9 +34,24 @@ VECTORS: Final = "deletionVectors"
 _TIGHT: Final = re.compile(r'(?<!\\)"tightBounds"\s*:\s*(?:true|false)')
 
 
-def schema_string(columns: pa.Schema) -> str:
-    """A table's schema, as its metadata has it; raises `UnsupportedType`."""
-    return json.dumps(json_type(pa.struct(list(columns)), DELTA))
+def schema_string(columns: pa.Schema, known: Schema | None = None) -> str:
+    """Columns as a table's metadata has them; as ``known`` has them, where a table has these.
+
+    What others have noted at columns that stay is kept.
+    """
+    old = {}
+    if known is not None:
+        there = pa.schema(known.to_arrow())
+        if (there.names, there.types) == (columns.names, columns.types):
+            return known.to_json()
+        kinds = zip(there.names, there.types, strict=True)
+        old = dict(zip(kinds, known.fields, strict=True))
+    found = []
+    for column, new in zip(columns, Schema.from_arrow(columns).fields, strict=True):
+        same = old.get((column.name, column.type))
+        metadata = None if same is None else same.metadata
+        found.append(Field(new.name, new.type, metadata=metadata))
+    return Schema(found).to_json()
 
 
 def metadata(schema: str, configuration: dict[str, str], **known: Any) -> dict[str, Any]:
@@ -67,58 +82,28 @@ def protocol(reader: Iterable[str], writer: Iterable[str], *, vectors: bool) -> 
 
 
 def add(
-    name: str,
-    size: int,
-    statistics: str,
-    vector: Descriptor | None = None,
-    *,
-    changes: bool = True,
+    known: Mapping[str, Any], vector: Descriptor | None = None, *, changes: bool = True
 ) -> dict[str, Any]:
-    """The action that makes a file part of the table; ``changes``: its rows are new ones."""
-    content = {
-        "path": quote(name),
-        "partitionValues": {},
-        "size": size,
-        "modificationTime": _now(),
-        "dataChange": changes,
-        "stats": statistics,
-    }
-    return {"add": _with_vector(content, vector)}
+    """The action that makes a file part of the table, or gives it another vector.
 
-
-def add_again(known: Mapping[str, Any], vector: Descriptor | None) -> dict[str, Any]:
-    """The action that gives a file of the table another vector; ``known`` is what added it.
-
-    It has the file's figures, ``stats``.
+    ``known`` is what the log has of it; ``changes``: its rows are new ones. The bounds of
+    columns are not tight with a vector, and say so.
     """
-    content = {
-        name: value
-        for name, value in known.items()
-        if value is not None and name != "deletionVector"
-    }
-    return {"add": _with_vector({**content, "dataChange": True}, vector)}
-
-
-def _with_vector(content: dict[str, Any], vector: Descriptor | None) -> dict[str, Any]:
-    """An ``add`` with its vector; the bounds of columns are not tight with one, and say so."""
+    content = {**known, "dataChange": changes}
+    content.pop("deletionVector", None)
     tight = f'"tightBounds": {"true" if vector is None else "false"}'
-    text, count = _TIGHT.subn(tight, content["stats"])
-    if vector is None:
-        return {**content, "stats": text}
-    if not count:
-        text = text.rstrip().removesuffix("}") + f", {tight}}}"
-    return {**content, "stats": text, "deletionVector": told(vector)}
+    content["stats"], count = _TIGHT.subn(tight, content["stats"])
+    if vector is not None:
+        content["deletionVector"] = vector
+        if not count:
+            content["stats"] = content["stats"].rstrip().removesuffix("}") + f", {tight}}}"
+    return {"add": content}
 
 
 def remove(name: str, vector: Descriptor | None = None, *, changes: bool = True) -> dict[str, Any]:
     """The action that takes a file out of the table, which has the vector."""
     content = {"path": quote(name), "deletionTimestamp": _now(), "dataChange": changes}
-    return {"remove": content | ({} if vector is None else {"deletionVector": told(vector)})}
-
-
-def told(vector: Descriptor) -> Descriptor:
-    """A vector's descriptor as an action has it: without what it lacks."""
-    return {name: value for name, value in vector.items() if value is not None}
+    return {"remove": content | ({} if vector is None else {"deletionVector": vector})}
 
 
 def transaction(application: str, number: int) -> dict[str, Any]:

@@ -80,31 +80,22 @@ def write(vectors: Mapping[str, Rows], folder: Path, name: str) -> dict[str, Des
     is for a commit that is not made yet. Raises OSError.
     """
     data = {each: dump(rows) for each, rows in vectors.items()}
-    if sum(map(len, data.values())) <= INLINE_BYTES:
-        return {
-            each: {
-                "storageType": "i",
-                "pathOrInlineDv": _encoded(content),
-                "sizeInBytes": len(content),
-                "cardinality": len(vectors[each]),
-            }
-            for each, content in data.items()
-        }
+    inline = sum(map(len, data.values())) <= INLINE_BYTES
     number = uuid.uuid5(uuid.NAMESPACE_URL, name)
     found: dict[str, Descriptor] = {}
     parts = [_VERSION]
     at = len(_VERSION)
     for each, content in data.items():
-        found[each] = {
-            "storageType": "u",
-            "pathOrInlineDv": _encoded(number.bytes),
-            "offset": at,
-            "sizeInBytes": len(content),
-            "cardinality": len(vectors[each]),
-        }
+        kept = {"storageType": "u", "pathOrInlineDv": _encoded(number.bytes), "offset": at}
+        if inline:
+            kept = {"storageType": "i", "pathOrInlineDv": _encoded(content)}
+        sizes = {"sizeInBytes": len(content), "cardinality": len(vectors[each])}
+        found[each] = kept | sizes
         parts.append(struct.pack(">I", len(content)) + content)
         parts.append(struct.pack(">I", zlib.crc32(content)))
         at += len(content) + 8
+    if inline:
+        return found
     path = folder / file_name(number)
     draft = path.with_suffix(f".{uuid.uuid4().hex}.tmp")
     draft.write_bytes(b"".join(parts))

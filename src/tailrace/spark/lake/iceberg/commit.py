@@ -9,7 +9,6 @@ from uuid import uuid4
 
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table.refs import MAIN_BRANCH
-from pyiceberg.table.snapshots import Operation
 from pyiceberg.table.update import (
     AssertCurrentSchemaId,
     AssertDefaultSpecId,
@@ -21,7 +20,7 @@ from pyiceberg.table.update import (
 )
 
 from tailrace.errors import PipelineError
-from tailrace.spark.lake.iceberg.deletes import joined, taken_up, write_deletes
+from tailrace.spark.lake.iceberg.deletes import by_file, taken_up, write_deletes
 from tailrace.spark.lake.iceberg.paths import local
 from tailrace.spark.lake.iceberg.snapshot import Snapshots
 from tailrace.spark.lake.iceberg.state import State, data_folder, marked
@@ -51,28 +50,24 @@ def commit(table: Table, memory: Memory, step: Step, batch: int) -> str:
     """
     metadata = table.metadata
     check(step.table, metadata)
-    schema, updates = memory.schema(metadata, step)
+    files, updates = memory.data_files(metadata, step)
     # of a table that only grows all files stay, and there may be very many
     state = memory.state(table) if step.goes is not None or step.merges else State()
-    files = memory.data_files(metadata, schema)
     top, folder = data_folder(table), memory.folder / "data"
     properties = {BATCH: str(batch), **step.properties}
-    snapshots = Snapshots(table, schema, memory.manifests)
+    snapshots = Snapshots(table, files.schema, memory)
     try:
         adds, gone = step.changes(state.files)
         deletes, needless = _deletes(table, memory, step, batch, (state, adds, gone))
         come = [*(files.entry(folder / name, top + name) for name in sorted(adds)), *deletes]
         go = {state.files[name].file_path for name in gone} | set(needless)
         if come or go:
-            snapshots.add(_operation(adds, come, go), come, go, properties)
+            snapshots.add(come, go, properties)
         merges = step.merged(state.files, state.touched)
         for merge in merges:
-            snapshots.add(
-                Operation.REPLACE,
-                [files.entry(folder / merge.target, top + merge.target)],
-                {state.files[name].file_path for name in merge.sources},
-                properties,
-            )
+            whole = files.entry(folder / merge.target, top + merge.target)
+            parts = {state.files[name].file_path for name in merge.sources}
+            snapshots.add([whole], parts, properties, replaces=True)
         updates += [*snapshots.updates, *_properties(metadata, step, batch)]
         _apply(table, memory, snapshots, updates)
     except CommitFailedException:
@@ -106,12 +101,6 @@ def check(name: str, metadata: TableMetadata) -> None:
         raise PipelineError(f"table {name} was partitioned by others: create a new lake")
 
 
-def _operation(adds: Collection[str], come: Collection[DataFile], go: Collection[str]) -> Operation:
-    if not go and len(come) == len(adds):
-        return Operation.APPEND
-    return Operation.OVERWRITE if come else Operation.DELETE
-
-
 def _deletes(
     table: Table,
     memory: Memory,
@@ -134,9 +123,9 @@ def _deletes(
         if not state.known:
             raise unread_deletes(step.table)
         wanted = {top + name for name in step.deleted} & live
-        then = memory.state_at(table, step.base) if wanted else State()
-        before = joined(then.applying.values())
-        fresh = joined([fresh, {path: rows for path, rows in before.items() if path in wanted}])
+        then = memory.state(table, step.base) if wanted else State()
+        before = by_file(then.applying.values())
+        fresh = by_file([fresh, {path: rows for path, rows in before.items() if path in wanted}])
         needless = list(state.applying)
     if not fresh:
         return [], needless
@@ -144,7 +133,7 @@ def _deletes(
     path = memory.folder / "data" / name
     made = write_deletes(path, top + name, fresh)
     to_disk([path, path.parent])
-    memory.written(made, fresh)
+    memory.wrote_deletes(made, fresh)
     return [made], needless
 
 
@@ -162,7 +151,7 @@ def _apply(table: Table, memory: Memory, snapshots: Snapshots, updates: list[Tab
     )
     memory.leftovers.keep(snapshots.added)
     if old := outdated(metadata, now, len(snapshots.made)):
-        memory.leftovers.note(left_by(table, memory.manifests, old, snapshots.added))
+        memory.leftovers.note(left_by(table, memory, old, snapshots.added))
         updates.append(
             RemoveSnapshotsUpdate.model_validate(
                 {"snapshot-ids": [each.snapshot_id for each in old[:-1]]}
@@ -172,4 +161,4 @@ def _apply(table: Table, memory: Memory, snapshots: Snapshots, updates: list[Tab
     table._do_commit(tuple(updates), requirements)  # noqa: SLF001 - as its transactions do
     with suppress(OSError):  # the commit is made: they are removed after the next one
         memory.leftovers.remove(table.io, table.metadata, now)
-    memory.manifests.keep(table.metadata.snapshots, table.metadata.current_snapshot())
+    memory.keep(table.metadata)

@@ -19,13 +19,11 @@ from pyiceberg.typedef import Record
 
 from tailrace.errors import PipelineError
 from tailrace.spark.lake.iceberg.paths import local
+from tailrace.spark.parquet.deleted import joined
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
     from pathlib import Path
-
-    from pyiceberg.io import FileIO
-    from pyiceberg.manifest import ManifestEntry
 
     from tailrace.spark.parquet.deleted import Rows
 
@@ -84,18 +82,19 @@ def _long(value: Any) -> bytes:
     return int(value).to_bytes(8, "little", signed=True)
 
 
-def read_deletes(io: FileIO, file: DataFile) -> dict[str, Rows]:
-    """The rows that a delete file names, ascending, by data file's path.
-
-    Raises `PipelineError` for a file that pyarrow cannot read.
-    """
+def _read(path: str, columns: list[str], **how: Any) -> pa.Table:
+    """Raises `PipelineError` for a file that pyarrow cannot read."""
     try:
-        with io.new_input(file.file_path).open() as stream:
-            table = pq.read_table(stream, columns=["file_path", "pos"])
-        paths = table["file_path"].combine_chunks().dictionary_encode()
-        positions = table["pos"].combine_chunks().to_numpy()
+        return pq.read_table(local(path), columns=columns, partitioning=None, **how)
     except (OSError, KeyError, pa.ArrowException) as error:
-        raise PipelineError(f"the delete file {file.file_path} cannot be read: {error}") from error
+        raise PipelineError(f"the delete file {path} cannot be read: {error}") from error
+
+
+def read_deletes(path: str) -> dict[str, Rows]:
+    """The rows that a delete file names, ascending, by data file's path. Raises `PipelineError`."""
+    table = _read(path, ["file_path", "pos"])
+    paths = table["file_path"].combine_chunks().dictionary_encode()
+    positions = table["pos"].to_numpy()
     if isinstance(paths, pa.ChunkedArray):
         paths = paths.combine_chunks()
     places = paths.indices.to_numpy(zero_copy_only=False)
@@ -115,66 +114,18 @@ class PositionDeletes:
 
     def read(self) -> Rows:
         """Their numbers. Raises `PipelineError`."""
-        found = []
-        for each in self.deletes:
-            try:
-                only = [("file_path", "==", self.file)]
-                table = pq.read_table(local(each), columns=["pos"], filters=only)
-            except (OSError, pa.ArrowException) as error:
-                raise PipelineError(f"the delete file {each} cannot be read: {error}") from error
-            found.append(table["pos"].to_numpy())
-        return np.unique(np.concatenate(found))
+        only = [("file_path", "==", self.file)]
+        parts = [_read(each, ["pos"], filters=only)["pos"].to_numpy() for each in self.deletes]
+        return np.unique(np.concatenate(parts))
 
 
-class Deletes:
-    """The delete files of one table, each read once."""
-
-    def __init__(self) -> None:
-        self._read: dict[str, Mapping[str, Rows]] = {}
-
-    def written(self, file: DataFile, rows: Mapping[str, Rows]) -> None:
-        """A delete file that was just written."""
-        self._read[file.file_path] = rows
-
-    def rows(self, io: FileIO, file: DataFile) -> Mapping[str, Rows]:
-        """As `read_deletes`."""
-        found = self._read.get(file.file_path)
-        if found is None:
-            found = self._read[file.file_path] = read_deletes(io, file)
-        return found
-
-    def applying(
-        self, io: FileIO, entries: Iterable[ManifestEntry], files: Mapping[str, int]
-    ) -> dict[str, dict[str, Rows]]:
-        """What delete files delete, by their paths; others than these are forgotten.
-
-        ``files`` are the table's data files, by path, with their sequence numbers: a delete file
-        means those that were there when it came.
-        """
-        found: dict[str, dict[str, Rows]] = {}
-        for entry in entries:
-            number = entry.sequence_number or 0
-            found[entry.data_file.file_path] = {
-                path: rows
-                for path, rows in self.rows(io, entry.data_file).items()
-                if files.get(path, number + 1) <= number
-            }
-        self._read = {path: rows for path, rows in self._read.items() if path in found}
-        return found
-
-
-def union(rows: list[Rows]) -> Rows:
-    """All row numbers in any of some sets, ascending."""
-    return rows[0] if len(rows) == 1 else np.unique(np.concatenate(rows))
-
-
-def joined(parts: Iterable[Mapping[str, Rows]]) -> dict[str, Rows]:
+def by_file(parts: Iterable[Mapping[str, Rows]]) -> dict[str, Rows]:
     """The rows that any part names, by data file."""
     found: dict[str, list[Rows]] = {}
     for part in parts:
         for path, rows in part.items():
             found.setdefault(path, []).append(rows)
-    return {path: union(each) for path, each in found.items()}
+    return {path: joined(*each) for path, each in found.items()}
 
 
 def taken_up(
@@ -199,4 +150,4 @@ def taken_up(
         count += size
         gone.append(path)
         parts.append(alive[path])
-    return joined(parts), gone
+    return by_file(parts), gone

@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from itertools import count
+from typing import TYPE_CHECKING, Final
 
-import pyarrow as pa
 from pyiceberg import types as t
-from pyiceberg.schema import Schema
+from pyiceberg.io.pyarrow import _pyarrow_to_schema_without_ids
+from pyiceberg.schema import Schema, assign_fresh_schema_ids
 from pyiceberg.table.update import AddSchemaUpdate, SetCurrentSchemaUpdate, SetPropertiesUpdate
 
-from tailrace.errors import UnsupportedType
 from tailrace.spark.lake.iceberg.names import MAPPING, allowed, mapping
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    import pyarrow as pa
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.update import TableUpdate
 
-_PLAIN: Final[dict[pa.DataType, t.IcebergType]] = {
-    pa.bool_(): t.BooleanType(),
-    pa.int8(): t.IntegerType(),
-    pa.int16(): t.IntegerType(),
-    pa.int32(): t.IntegerType(),
-    pa.int64(): t.LongType(),
-    pa.float32(): t.FloatType(),
-    pa.float64(): t.DoubleType(),
-    pa.string(): t.StringType(),
-    pa.binary(): t.BinaryType(),
-    pa.date32(): t.DateType(),
-    pa.timestamp("us"): t.TimestampType(),
-    pa.timestamp("us", "UTC"): t.TimestamptzType(),
-}
 _PROMOTED: Final = {
     (t.IntegerType(), t.LongType()),
     (t.FloatType(), t.DoubleType()),
@@ -59,87 +46,41 @@ def evolved(known: Schema | None, last: int, columns: pa.Schema) -> Schema:
     ``last`` is the highest field number that the table ever gave. A column of a type that the old
     one cannot be read as is another column with another number.
     """
-    number = last
-
-    def fresh() -> int:
-        nonlocal number
-        number += 1
-        return number
-
-    fields = _fields(columns, known.fields if known is not None else (), fresh)
-    found = Schema(*fields)
+    wanted = _pyarrow_to_schema_without_ids(columns).fields
+    fresh = count(last + 1).__next__
+    found = Schema(*_fields(wanted, known.fields if known is not None else (), fresh))
     if known is not None and found.as_struct() == known.as_struct():
         return known
     return found
 
 
 def _fields(
-    columns: Iterable[pa.Field], known: Iterable[t.NestedField], fresh: Callable[[], int]
+    columns: Iterable[t.NestedField], known: Iterable[t.NestedField], fresh: Callable[[], int]
 ) -> list[t.NestedField]:
     before = {field.name: field for field in known}
-    found = []
-    for column in columns:
-        old = before.get(column.name)
-        kind = None if old is None else _again(column.type, old.field_type, fresh)
+    found: list[t.NestedField] = []
+    for new in columns:
+        old = before.get(new.name)
+        kind = None if old is None else _again(old.field_type, new.field_type, fresh)
         if old is None or kind is None:
-            old, kind = None, _type(column.type, fresh)
-        found.append(
-            t.NestedField(
-                field_id=fresh() if old is None else old.field_id,
-                name=column.name,
-                field_type=kind,
-                required=False,
-                doc=None if old is None else old.doc,
-            )
-        )
+            found += assign_fresh_schema_ids(Schema(new), fresh).fields
+        else:
+            found.append(t.NestedField(old.field_id, new.name, kind, required=False, doc=old.doc))
     return found
 
 
 def _again(
-    arrow: pa.DataType, old: t.IcebergType, fresh: Callable[[], int]
+    old: t.IcebergType, new: t.IcebergType, fresh: Callable[[], int]
 ) -> t.IcebergType | None:
-    """The type of a column that continues; None where the old type cannot be read as it."""
-    if pa.types.is_struct(arrow):
-        if not isinstance(old, t.StructType):
-            return None
-        return t.StructType(*_fields(arrow, old.fields, fresh))
-    if pa.types.is_nested(arrow):
-        wanted: Any = _type(arrow, lambda: 0)
-        if isinstance(old, t.MapType) and isinstance(wanted, t.MapType):
-            same = (old.key_type, old.value_type) == (wanted.key_type, wanted.value_type)
-            return old if same else None
-        if isinstance(old, t.ListType) and isinstance(wanted, t.ListType):
-            return old if old.element_type == wanted.element_type else None
-        return None
-    new = _type(arrow, fresh)
-    if new == old or (old, new) in _PROMOTED:
-        return new
+    """The type of a column that continues; None where the old type cannot be read as it.
+
+    pyiceberg's ``promote`` takes decimals of other scales for the same, and texts for bytes.
+    """
+    if isinstance(old, t.StructType) and isinstance(new, t.StructType):
+        return t.StructType(*_fields(new.fields, old.fields, fresh))
     if isinstance(old, t.DecimalType) and isinstance(new, t.DecimalType):
         wider = old.scale == new.scale and old.precision <= new.precision
         return new if wider else None
-    return None
-
-
-def _type(arrow: pa.DataType, fresh: Callable[[], int]) -> t.IcebergType:
-    if pa.types.is_decimal128(arrow):
-        return t.DecimalType(arrow.precision, arrow.scale)
-    if pa.types.is_struct(arrow):
-        return t.StructType(*_fields(arrow, (), fresh))
-    if pa.types.is_map(arrow):
-        return t.MapType(
-            key_id=fresh(),
-            key_type=_type(arrow.key_type, fresh),
-            value_id=fresh(),
-            value_type=_type(arrow.item_type, fresh),
-            value_required=False,
-        )
-    if pa.types.is_list(arrow):
-        return t.ListType(
-            element_id=fresh(),
-            element_type=_type(arrow.value_type, fresh),
-            element_required=False,
-        )
-    found = _PLAIN.get(arrow)
-    if found is None:
-        raise UnsupportedType(f"Iceberg has no type for {arrow}")
-    return found
+    if str(old) == str(new):  # whatever numbers the members of lists and maps have
+        return old
+    return new if (old, new) in _PROMOTED else None

@@ -1,29 +1,32 @@
-"""What an Iceberg table has at a snapshot: data files, and the rows of theirs that are deleted."""
+"""What an Iceberg table has at a snapshot, and what is known of it between commits."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pyiceberg.manifest import DataFileContent, FileFormat
+from pyiceberg.manifest import (
+    DataFileContent,
+    FileFormat,
+    ManifestEntryStatus,
+    _inherit_from_manifest,
+)
 
 from tailrace.errors import PipelineError
-from tailrace.spark.lake.iceberg.deletes import Deletes, PositionDeletes, joined
+from tailrace.spark.lake.iceberg.deletes import PositionDeletes, by_file, read_deletes
 from tailrace.spark.lake.iceberg.files import DataFiles
 from tailrace.spark.lake.iceberg.names import MAPPING
 from tailrace.spark.lake.iceberg.schema import schema_updates
-from tailrace.spark.lake.iceberg.snapshot import Manifests
 from tailrace.spark.lake.iceberg.tidy import Leftovers
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
     from uuid import UUID
 
     import pyarrow as pa
     from pyiceberg.io import FileIO
-    from pyiceberg.manifest import DataFile
-    from pyiceberg.schema import Schema
+    from pyiceberg.manifest import DataFile, ManifestEntry, ManifestFile
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
@@ -42,7 +45,6 @@ class State:
     Tailrace does not read.
     """
 
-    snapshot: int | None = None
     files: Mapping[str, DataFile] = field(default_factory=dict)
     applying: Mapping[str, Mapping[str, Rows]] = field(default_factory=dict)
     deleted: Mapping[str, PositionDeletes] = field(default_factory=dict)
@@ -55,61 +57,63 @@ class State:
 
 
 class Memory:
-    """What is remembered of a table between commits, for none of it is read twice.
+    """What is known of a table between commits.
 
-    ``folder`` is the table's. Raises OSError, and `PipelineError` where a file cannot be read.
+    Manifests, their lists and delete files never change: each is read once, and those that are
+    written here never. ``folder`` is the table's. Raises OSError, and `PipelineError` where a file
+    cannot be read.
     """
 
     def __init__(self, io: FileIO, folder: Path) -> None:
         self.folder = folder
-        self.manifests = Manifests(io)
         self.leftovers = Leftovers(folder)
-        self._deletes = Deletes()
-        self._state: State | None = None
-        self._files: DataFiles | None = None
-        self._fits: tuple[UUID, int, str | None, pa.Schema] | None = None
+        self._io = io
+        self._lists: dict[int, list[ManifestFile]] = {}
+        self._entries: dict[str, list[ManifestEntry]] = {}
+        self._deletes: dict[str, Mapping[str, Rows]] = {}
+        self._state: tuple[str, State] | None = None
+        self._files: tuple[tuple[UUID, int, str | None, pa.Schema], DataFiles] | None = None
 
-    def schema(self, metadata: TableMetadata, step: Step) -> tuple[Schema, list[TableUpdate]]:
-        """The schema of the table after a step, and what gives it that (`schema_updates`)."""
+    def data_files(
+        self, metadata: TableMetadata, step: Step
+    ) -> tuple[DataFiles, list[TableUpdate]]:
+        """What makes entries of data files in the columns that the table has after a step, and what
+        gives it these columns (`schema_updates`).
+        """
         named = metadata.properties.get(MAPPING)
         now = (metadata.table_uuid, metadata.current_schema_id, named, step.schema)
-        if self._fits == now:
-            return metadata.schema(), []
+        if self._files is not None and self._files[0] == now:
+            return self._files[1], []
         schema, updates = schema_updates(metadata, step.schema)
-        self._fits = None if updates else now
-        return schema, updates
+        files = DataFiles(metadata, schema)
+        self._files = None if updates else (now, files)
+        return files, updates
 
-    def data_files(self, metadata: TableMetadata, schema: Schema) -> DataFiles:
-        """What makes entries of data files in the columns of a schema."""
-        if self._files is None or self._files.schema != schema:
-            self._files = DataFiles(metadata, schema)
-        return self._files
+    def state(self, table: Table, mark: str | None = None) -> State:
+        """What the table has now, or had at a mark (`marked`).
 
-    def state(self, table: Table) -> State:
-        """What the table has now."""
+        Raises `PipelineError` if that is expired.
+        """
         snapshot = table.metadata.current_snapshot()
-        number = None if snapshot is None else snapshot.snapshot_id
-        if self._state is None or self._state.snapshot != number:
-            self._state = self._state_at(table, snapshot, self._deletes)
-        return self._state
+        now = marked(snapshot)
+        if mark is not None and mark != now:
+            snapshot = next((each for each in table.snapshots() if marked(each) == mark), None)
+            if snapshot is None and mark != marked(None):
+                raise PipelineError(f"{self.folder} has no snapshot {mark} any more")
+            return self._read(table, snapshot)
+        if self._state is None or self._state[0] != now:
+            self._state = now, self._read(table, snapshot)
+            known = self._state[1].applying
+            self._deletes = {path: rows for path, rows in self._deletes.items() if path in known}
+        return self._state[1]
 
-    def state_at(self, table: Table, mark: str) -> State:
-        """What the table had at a mark (`marked`). Raises `PipelineError` if that is expired."""
-        if mark == marked(table.metadata.current_snapshot()):
-            return self.state(table)
-        found = (each for each in table.metadata.snapshots if marked(each) == mark)
-        snapshot = next(found, None)
-        if snapshot is None and mark != marked(None):
-            raise PipelineError(f"{self.folder} has no snapshot {mark} any more")
-        return self._state_at(table, snapshot, Deletes())
-
-    def _state_at(self, table: Table, snapshot: Snapshot | None, known: Deletes) -> State:
+    def _read(self, table: Table, snapshot: Snapshot | None) -> State:
         top = data_folder(table)
         files: dict[str, DataFile] = {}
         numbers: dict[str, int] = {}
-        deletes: list[Any] = []
-        for manifest in self.manifests.of(snapshot):
-            for entry in self.manifests.entries(manifest):
+        deletes: list[ManifestEntry] = []
+        for manifest in self.live(snapshot):
+            for entry in self.entries(manifest):
                 path = entry.data_file.file_path
                 if entry.data_file.content == DataFileContent.DATA:
                     files[path.removeprefix(top)] = entry.data_file
@@ -117,19 +121,77 @@ class Memory:
                 else:
                     deletes.append(entry)
         read = [each for each in deletes if _is_read(each.data_file)]
-        applying = known.applying(table.io, read, numbers)
+        applying = {each.data_file.file_path: self._applying(each, numbers) for each in read}
         deleted = {
             path.removeprefix(top): PositionDeletes(
                 path, tuple(sorted(each for each in applying if path in applying[each])), len(rows)
             )
-            for path, rows in joined(applying.values()).items()
+            for path, rows in by_file(applying.values()).items()
         }
-        number = None if snapshot is None else snapshot.snapshot_id
-        return State(number, files, applying, deleted, len(read) == len(deletes))
+        return State(files, applying, deleted, len(read) == len(deletes))
 
-    def written(self, file: DataFile, rows: Mapping[str, Rows]) -> None:
+    def _applying(self, entry: ManifestEntry, numbers: Mapping[str, int]) -> dict[str, Rows]:
+        """What a delete file deletes: it means the data files that were there when it came.
+
+        ``numbers`` are the sequence numbers of the table's data files, by path.
+        """
+        path, number = entry.data_file.file_path, entry.sequence_number or 0
+        if path not in self._deletes:
+            self._deletes[path] = read_deletes(path)
+        return {
+            file: rows
+            for file, rows in self._deletes[path].items()
+            if numbers.get(file, number + 1) <= number
+        }
+
+    def manifests(self, snapshot: Snapshot) -> list[ManifestFile]:
+        """The manifests of a snapshot, newest first."""
+        if snapshot.snapshot_id not in self._lists:
+            self._lists[snapshot.snapshot_id] = snapshot.manifests(self._io)
+        return self._lists[snapshot.snapshot_id]
+
+    def live(self, snapshot: Snapshot | None) -> list[ManifestFile]:
+        """Those that list files which are part of the table."""
+        every = [] if snapshot is None else self.manifests(snapshot)
+        return [each for each in every if each.has_added_files() or each.has_existing_files()]
+
+    def entries(self, manifest: ManifestFile) -> list[ManifestEntry]:
+        """The files in a manifest that are part of the table."""
+        path = manifest.manifest_path
+        if path not in self._entries:
+            self._entries[path] = manifest.fetch_manifest_entry(self._io, discard_deleted=True)
+        return self._entries[path]
+
+    def paths(self, snapshot: Snapshot | None) -> Iterator[str]:
+        """The files that are part of the table at a snapshot."""
+        for manifest in self.live(snapshot):
+            yield from (each.data_file.file_path for each in self.entries(manifest))
+
+    def wrote_deletes(self, file: DataFile, rows: Mapping[str, Rows]) -> None:
         """A delete file that was just written, with the rows that it names."""
-        self._deletes.written(file, rows)
+        self._deletes[file.file_path] = rows
+
+    def wrote(
+        self,
+        snapshot: Snapshot,
+        manifests: list[ManifestFile],
+        fresh: Iterable[tuple[ManifestFile, list[ManifestEntry]]],
+    ) -> None:
+        """A snapshot that was just written, and what its ``fresh`` manifests list."""
+        self._lists[snapshot.snapshot_id] = manifests
+        for manifest, entries in fresh:
+            self._entries[manifest.manifest_path] = [
+                _inherit_from_manifest(each, manifest)
+                for each in entries
+                if each.status is not ManifestEntryStatus.DELETED
+            ]
+
+    def keep(self, metadata: TableMetadata) -> None:
+        """Forget other snapshots, and what only manifests of others than the current one list."""
+        numbers = {each.snapshot_id for each in metadata.snapshots}
+        self._lists = {each: found for each, found in self._lists.items() if each in numbers}
+        paths = {each.manifest_path for each in self.live(metadata.current_snapshot())}
+        self._entries = {path: found for path, found in self._entries.items() if path in paths}
 
 
 def marked(snapshot: Snapshot | None) -> str:

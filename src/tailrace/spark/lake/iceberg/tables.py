@@ -101,8 +101,8 @@ class IcebergTables:
         found = self._load(table)
         if found is None:
             return None
+        state = self._remembered(table, found).state(found, mark)
         now = marked(found.metadata.current_snapshot()) if mark is None else mark
-        state = self._remembered(table, found).state_at(found, now)
         unknown = {} if state.known else {"": PositionDeletes("", (), 0)}
         names = [each.name for each in found.schema().fields]
         columns = {BACK.get(name, (name,))[0]: name for name in names}

@@ -11,8 +11,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-from collections import deque
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +19,8 @@ from pyiceberg.manifest import ManifestEntryStatus
 
 from tailrace.errors import PipelineError
 from tailrace.spark.lake.iceberg.paths import local
+from tailrace.spark.manifest import members as m
+from tailrace.spark.manifest.damage import DAMAGE
 from tailrace.spark.manifest.json_file import LARGEST, parse
 from tailrace.spark.manifest.on_disk import add_to_file, write_file
 from tailrace.spark.manifest.paths import read_plain, within
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
 
-    from tailrace.spark.lake.iceberg.snapshot import Manifests
+    from tailrace.spark.lake.iceberg.state import Memory
 
 SNAPSHOTS: Final = "tailrace.max-snapshots"
 """A table's property: how many snapshots it keeps at most."""
@@ -54,6 +55,10 @@ class Left:
     at: int
     since: int
     files: tuple[str, ...]
+
+
+_NUMBER: Final = m.required(m.WHOLE)
+_LEFT: Final = m.instance(Left, {"at": _NUMBER, "since": _NUMBER, "files": m.required(m.TEXTS)})
 
 
 def outdated(metadata: TableMetadata, now: int, coming: int = 0) -> list[Snapshot]:
@@ -96,7 +101,7 @@ def _line(metadata: TableMetadata) -> list[Snapshot]:
 
 
 def left_by(
-    table: Table, manifests: Manifests, snapshots: Sequence[Snapshot], added: Collection[str]
+    table: Table, memory: Memory, snapshots: Sequence[Snapshot], added: Collection[str]
 ) -> list[Left]:
     """What removed snapshots leave over: all but the last of some that follow each other.
 
@@ -106,12 +111,14 @@ def left_by(
     found = []
     used: set[str] = set()
     for old, new in pairwise(snapshots):
-        here = {each.manifest_path: each for each in manifests.all(new)}
-        gone = [each.manifest_path for each in manifests.all(old) if each.manifest_path not in here]
+        here = {each.manifest_path: each for each in memory.manifests(new)}
+        gone = [
+            each.manifest_path for each in memory.manifests(old) if each.manifest_path not in here
+        ]
         for manifest in here.values():
             if manifest.added_snapshot_id != new.snapshot_id or not manifest.deleted_files_count:
                 continue
-            used = used or {*added, *manifests.paths(table.metadata.current_snapshot())}
+            used = used or {*added, *memory.paths(table.metadata.current_snapshot())}
             gone += [
                 entry.data_file.file_path
                 for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=False)
@@ -132,19 +139,15 @@ class Leftovers:
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / NAME
-        self._left: deque[Left] = deque()
+        self._left: list[Left] = []
         self._fresh = True
         try:
             content = read_plain(self._path, LARGEST)
         except FileNotFoundError:
             return
         for line in io.BytesIO(content):
-            try:
-                each = parse(line)
-                files = tuple(str(file) for file in each["files"])
-                self._left.append(Left(int(each["at"]), int(each["since"]), files))
-            except (ValueError, KeyError, TypeError, RecursionError):
-                continue  # a line that was not written to its end, of a process that died
+            with contextlib.suppress(*DAMAGE):  # a line that a process that died began to write
+                self._left.append(_LEFT.load(parse(line)))
 
     def note(self, left: Sequence[Left]) -> None:
         """Note files, before the snapshots that need them go."""
@@ -157,10 +160,10 @@ class Leftovers:
         """These are in use again."""
         wanted = set(files)
         if any(not wanted.isdisjoint(each.files) for each in self._left):
-            self._left = deque(
-                Left(each.at, each.since, tuple(name for name in each.files if name not in wanted))
+            self._left = [
+                replace(each, files=tuple(name for name in each.files if name not in wanted))
                 for each in self._left
-            )
+            ]
             self._write()
 
     def _is_ours(self, path: str) -> bool:
@@ -175,22 +178,16 @@ class Leftovers:
         """Remove the files whose time has come; how many."""
         limit = now - _number(metadata, AGE, AGE_MS)
         oldest = min((each.sequence_number or 0 for each in metadata.snapshots), default=0)
-        due = sum(each.at < limit and each.since <= oldest for each in self._left)
-        if due < (1 if self._fresh else _BATCH):
+        due = [each for each in self._left if each.at < limit and each.since <= oldest]
+        if len(due) < (1 if self._fresh else _BATCH):
             return 0
         self._fresh = False
         count = 0
-        stay: deque[Left] = deque()
-        for each in self._left:
-            if each.at >= limit or each.since > oldest:
-                stay.append(each)
-                continue
-            for path in each.files:
-                if self._is_ours(path):
-                    with contextlib.suppress(OSError):  # somebody else has removed it
-                        io.delete(path)
-                        count += 1
-        self._left = stay
+        for path in filter(self._is_ours, (path for each in due for path in each.files)):
+            with contextlib.suppress(OSError):  # somebody else has removed it
+                io.delete(path)
+                count += 1
+        self._left = [each for each in self._left if each.at >= limit or each.since > oldest]
         self._write()
         return count
 
@@ -199,4 +196,4 @@ class Leftovers:
 
 
 def _json_line(left: Left) -> str:
-    return f"\n{json.dumps(asdict(left))}"
+    return f"\n{json.dumps(_LEFT.dump(left))}"

@@ -8,7 +8,7 @@
         versions/000004/shop.orders/current/...
         journal/000004.jsonl                          what the version's manifest is (`Journal`)
         staging/                                      what a run has written so far
-        sources/                                      logs received from servers (spark.input.spool)
+        sources/                                      logs received from servers (`ServerLog`)
         claims/                                       who writes to the lake (`claim`)
         now.0123456789/                               where that process makes the next link
 

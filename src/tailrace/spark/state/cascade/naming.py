@@ -6,11 +6,8 @@ and MySQL before 9.6, log the change of the referenced table alone (docs/surpris
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Final
 
-from tailrace.errors import TailraceError
-from tailrace.live.tables import connected, unlogged_cascades
 from tailrace.schema.foreign_keys import logs_cascades
 from tailrace.spark.state.cascade.keys import links_of
 from tailrace.table_name import TableName
@@ -18,23 +15,21 @@ from tailrace.table_name import TableName
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from tailrace.live.url import Source
     from tailrace.schema.foreign_keys import ForeignKey
     from tailrace.spark.input.cursor import SourceCursor
+    from tailrace.spark.input.server_facts import AskedServers
     from tailrace.spark.manifest.lake_options import LakeOptions
 
 CHANGED_BELOW: Final = "foreign keys change its rows, and the log has nothing of it"
 """What is said of such a table, before the keys."""
 _MOST_NAMES: Final = 5
 """Tables that the line names; the report has all."""
-_AGAIN_SECONDS: Final = 60.0
-"""Until a server that could not be asked is asked again."""
 
 
 class Cascades:
     """Says which tables of a lake have foreign keys that cascade below the log.
 
-    ``servers``, by the sources' names, are asked for them; the statements in each log tell of those
+    ``servers`` are asked for them; the statements in each log tell of those
     that it adds, and of files' keys they alone do. ``notice`` gets one line for all
     the keys that a look newly finds. Where the mirror carries keys out, only those that it cannot
     carry out are named.
@@ -42,40 +37,35 @@ class Cascades:
 
     def __init__(
         self,
-        servers: Mapping[str, Source],
+        servers: AskedServers,
         options: LakeOptions,
         notice: Callable[[str], None],
     ) -> None:
         self._servers = servers
         self._options = options
         self._notice = notice
-        self._unasked = dict.fromkeys(self._servers, 0.0)
-        """When those are to be asked that have not answered."""
-        self._logs: dict[str, bool] = {}
-        """Whether a server that was asked logs what foreign keys do."""
         self._applies = options.cascades == "apply"
-        self._there: dict[str, dict[TableName, list[ForeignKey]]] = {}
-        """What servers have said, where keys are carried out."""
         self.known: dict[str, tuple[str, ...]] = {}
         """The keys of each such table, as SQL, by the table's name in the lake."""
 
     def look(self, cursors: Iterable[SourceCursor]) -> None:
         """Look at what is known by now, and tell what is new."""
         before = set(self.known)
-        for name, due in list(self._unasked.items()):
-            if due <= time.monotonic():
-                self._ask(name)
         for cursor in cursors:
-            if self._logs.get(cursor.name, logs_cascades(cursor.server_version)):
+            facts = self._servers.facts(cursor.name)
+            unlogged = None if facts is None else facts.cascades
+            if facts is None and not logs_cascades(cursor.planner.server_version):
+                unlogged = {}
+            if unlogged is None:
                 continue
             if self._applies:
-                self._look_for_rest(cursor)
-            else:
-                for state in cursor.catalogue.states():
-                    definition = state.definition
-                    self._add(
-                        cursor.name, definition.database, definition.table, state.foreign_keys
-                    )
+                self._look_for_rest(cursor, unlogged)
+                continue
+            for (database, table), keys in unlogged.items():
+                self._add(cursor.name, database, table, keys)
+            for state in cursor.planner.catalogue.states():
+                definition = state.definition
+                self._add(cursor.name, definition.database, definition.table, state.foreign_keys)
         if new := sorted(set(self.known) - before):
             more = f" and {len(new) - _MOST_NAMES} more" if len(new) > _MOST_NAMES else ""
             if self._applies:
@@ -91,33 +81,16 @@ class Cascades:
                 "keeps these rows as they were, and verify finds them"
             )
 
-    def _ask(self, name: str) -> None:
-        try:
-            with connected(self._servers[name]) as connection:
-                found = unlogged_cascades(connection)
-        except TailraceError as error:
-            if not self._unasked[name]:
-                self._notice(
-                    f"{name}: which foreign keys cascade there could not be asked: {error}"
-                )
-            self._unasked[name] = time.monotonic() + _AGAIN_SECONDS
-            return
-        del self._unasked[name]
-        self._logs[name] = found is None
-        if self._applies:
-            self._there[name] = found or {}
-            return
-        for (database, table), keys in (found or {}).items():
-            self._add(name, database, table, keys)
-
     def _add(self, source: str, database: str, table: str, keys: Iterable[ForeignKey]) -> None:
         said = tuple(str(key) for key in keys if key.cascades)
         if said and self._options.tables(database, table):
             self.known[self._key(source, str(TableName(database, table)))] = said
 
-    def _look_for_rest(self, cursor: SourceCursor) -> None:
-        """The keys of a source that the mirror cannot carry out."""
-        catalogue = cursor.catalogue
+    def _look_for_rest(
+        self, cursor: SourceCursor, unlogged: Mapping[TableName, Iterable[ForeignKey]]
+    ) -> None:
+        """The keys of a source that the mirror cannot carry out; ``unlogged`` are its server's."""
+        catalogue = cursor.planner.catalogue
         links = links_of(
             catalogue.cascading(),
             lambda name: self._options.tables(*TableName.parse(name)),
@@ -126,7 +99,7 @@ class Cascades:
         found = dict(links.left)
         told = catalogue.contents().tables
         names = {(each.definition.database, each.definition.table) for each in told}
-        for (database, table), keys in self._there.get(cursor.name, {}).items():
+        for (database, table), keys in unlogged.items():
             if (database, table) not in names and self._options.tables(database, table):
                 name = str(TableName(database, table))
                 why = f"the log that is read does not have the CREATE TABLE of {name}"

@@ -1,4 +1,4 @@
-"""Servers as sources of a mirror: their logs are received into the lake's own folder, then read.
+"""A server's log, received into a folder and read there; a mirror's is the lake's own.
 
     lake/_tailrace/sources/db1.example.org_3306/binlog.000017 ...    a byte copy (`Receiver`)
 
@@ -13,8 +13,9 @@ import re
 import shutil
 import threading
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
+from tailrace.closing import Closing
 from tailrace.errors import PipelineError
 from tailrace.position import bytes_after
 from tailrace.printable import size
@@ -60,24 +61,18 @@ class Room:
     a little in any case. None: no lake is made on that disk. Threads may share it.
     """
 
-    def __init__(self, limit: int, folder: Path | None = None) -> None:
-        if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
+    def __init__(self, limit: int = SPOOL_LIMIT, folder: Path | None = None) -> None:
         self._limit = limit
         self._folder = folder
         self._lock = threading.Lock()
         self._held = 0
         self.waiting = 0
-        self.was_full = False
-        """Whether `took` ever said so."""
 
     def took(self, count: int) -> bool:
         """Count bytes that were received; whether that is enough for now."""
         with self._lock:
             self.waiting += count
-        is_full = self.is_full
-        self.was_full = self.was_full or is_full
-        return is_full
+        return self.is_full
 
     @property
     def is_full(self) -> bool:
@@ -115,133 +110,163 @@ class Room:
             )
 
 
-@dataclass(frozen=True)
-class ServerLogs:
-    """A server, and the folder that its logs are received into. Its name is the folder's."""
+class ServerLog(Closing):
+    """A server's log, and the copy of it in a folder, whose name is what the source is called.
 
-    source: Source
-    folder: Path
+    `receive` copies what is new. After `start` a thread does that until `close`, while there is
+    ``room``.
+    """
+
+    def __init__(self, source: Source, folder: Path, room: Room | None = None) -> None:
+        self.source = source
+        self.folder = folder
+        self.far: Far | None = None
+        """The receiver's last report."""
+        self.paused = False
+        """Whether nothing is received, for want of room."""
+        self.ended = False
+        """Whether the thread has ended, as all is here that the server had."""
+        self._room = room or Room()
+        self._kept = _Kept()
+        self.failed: Exception | None = None
+        """What ended the receiver."""
+        self._there = False
+        """Whether a receiver has ever looked through the copy."""
+        self._cut = False
+        """Whether the receiver ends for want of room."""
+        self._closing = threading.Event()
+        self._pausing = threading.Lock()
+        """Is held to begin or end a pause, and to change the copy inside one."""
+        self._thread: threading.Thread | None = None
 
     @classmethod
-    def below(cls, folder: Path, source: Source) -> ServerLogs:
+    def below(cls, folder: Path, source: Source, room: Room | None = None) -> Self:
         """The one of a server below a folder for all."""
         name = _ODD.sub("_", str(source.hosts[0])).strip("_")
-        return cls(source, within(folder, folder / name))
+        return cls(source, within(folder, folder / name), room)
 
     @property
     def name(self) -> str:
         """What the source is called in the lake."""
         return self.folder.name
 
-    def receive(
-        self,
-        place: Position | None = None,
-        progress: Progress | None = None,
-        full: Callable[[int], bool] | None = None,
-    ) -> LogSeries:
-        """Copy what is new up to the server's present end; the copy, as a series of files.
-
-        ``place`` is how far it was read, if it was. ``progress`` receives ``receive``, bytes
-        received, and how many there will be. For ``full``, see `Receiver`. Raises what
-        `Receiver.run` raises.
-        """
-
-        def tell(far: Far) -> None:
-            if progress is not None:
-                progress("receive", far.received, far.received + (far.lag_bytes or 0))
-
-        Receiver(self.begin(place), self.folder, follow=False, on_progress=tell, full=full).run()
-        return self.series()
+    # --- the copy --------------------------------------------------------------------------------
 
     @property
     def is_there(self) -> bool:
         """Whether there is a copy."""
         return any(self.folder.glob(f"*{INDEX_SUFFIX}"))
 
-    def waiting(self, place: Position | None) -> int:
-        """The bytes of the copy that were not read yet."""
-        return bytes_after(self.series().sizes, place) if self.is_there else 0
-
-    def begin(self, place: Position | None) -> Source:
-        """The source, with where a copy begins that is not there (any more)."""
-        return self.source if place is None else replace(self.source, start=place)
-
     def series(self) -> LogSeries:
         """The copy. Raises StorageError where there is none yet."""
         (series,) = find(self.folder)
         return series
 
-    def keep_from(self, file: str) -> None:
-        """Delete the files before one."""
-        (index,) = self.folder.glob(f"*{INDEX_SUFFIX}")
-        purge(index, to=file)
+    def waiting(self, place: Position | None) -> int:
+        """The bytes of the copy that were not read yet."""
+        return bytes_after(self.series().sizes, place) if self.is_there else 0
 
+    def receive(self, place: Position | None = None, progress: Progress | None = None) -> LogSeries:
+        """Copy what is new up to the server's present end; the copy, as a series of files.
 
-class Received:
-    """A server's log, received by a thread of its own until `close`.
+        ``place`` is how far it was read, if it was. ``progress`` receives ``receive``, bytes
+        received, and how many there will be. Raises what `Receiver.run` raises.
+        """
 
-    A broken connection is made again, as long as the source's ``retry`` says; where the lake has
-    something of the source already and ``retry`` is not said, so is one that was never made. While
-    there is no ``room``, nothing is received.
-    """
+        def tell(far: Far) -> None:
+            if progress is not None:
+                progress("receive", far.received, far.received + (far.lag_bytes or 0))
 
-    def __init__(self, logs: ServerLogs, place: Position | None, room: Room) -> None:
-        if place is not None and logs.source.retry is None:
-            logs = replace(logs, source=replace(logs.source, retry_first=True))
-        self.logs = logs
-        self.far: Far | None = None
-        """The receiver's last report."""
-        self.paused = False
-        """Whether nothing is received, for want of room."""
-        self._kept = _Kept()
-        self._failed: Exception | None = None
-        self._room = room
-        self._begin = logs.begin(place)
-        self._there = False
-        """Whether a receiver has ever looked through the copy."""
-        self._closing = threading.Event()
-        self._pausing = threading.Lock()
-        """Is held to begin or end a pause, and to change the copy inside one."""
+        Receiver(self._after(place), self.folder, follow=False, on_progress=tell).run()
+        return self.series()
+
+    def _after(self, place: Position | None) -> Source:
+        """The source, with where a copy begins that is not there (any more)."""
+        return self.source if place is None else replace(self.source, start=place)
+
+    # --- the thread ------------------------------------------------------------------------------
+
+    def start(self, place: Position | None, *, follow: bool) -> None:
+        """Receive what comes after ``place``, which was read; without ``follow`` as far as the
+        server's log goes now.
+
+        With ``follow`` a broken connection is made again, as long as the source's ``retry`` says;
+        where something was read already and ``retry`` is not said, so is one that was never made.
+        """
+        self._follow = follow
+        self._begin = self._after(place)
+        if follow and place is not None and self.source.retry is None:
+            self._begin = replace(self._begin, retry_first=True)
+        self._closing.clear()
+        self.far, self.ended = None, False
         self._receiver = self._made()
-        self._thread = threading.Thread(target=self._run, name=f"receive-{logs.name}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"receive-{self.name}", daemon=True)
         self._thread.start()
+
+    @property
+    def started(self) -> bool:
+        """Whether it is received, or was until its end."""
+        return self._thread is not None
 
     def look(self) -> LogSeries | None:
         """The copy as it is by now, None while there is none. Raises what ended the receiver."""
-        if self._failed is not None:
-            raise self._failed
+        if self.failed is not None:
+            raise self.failed
         self._there = self._there or self._receiver.position is not None
-        there = self._there or (self.paused and self.logs.is_there)
-        return self.logs.series() if there else None
+        there = self._there or (self.paused and self.is_there)
+        return self.series() if there else None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether receiving pauses until there is room."""
+        return self.paused and self._room.is_full
+
+    @property
+    def rests(self) -> bool:
+        """Whether nothing more comes by itself: all is here, or there is no room."""
+        return self.ended or self.is_full
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether all is here that the server had at the receiver's last report."""
+        return self.ended or (self.far is not None and self.far.lag_bytes == 0)
 
     def keep_from(self, file: str) -> None:
-        """Delete the files before one when the next is created, or now while there is no room."""
+        """Delete the files before one when the next is created, or now if nothing is received."""
         self._kept.place[:] = [file]
         with self._pausing:
-            if self.paused:
-                self.logs.keep_from(file)
+            if self.paused or self.ended:
+                (index,) = self.folder.glob(f"*{INDEX_SUFFIX}")
+                purge(index, to=file)
 
     def close(self) -> None:
-        """End at a transaction's end, or at once where that does not come."""
+        """End at a transaction's end, or at once where that does not come or nobody follows."""
+        if self._thread is None:
+            return
         self._closing.set()
-        self._receiver.stop()
+        self._receiver.stop(at_once=not self._follow)
         self._thread.join(_END_SECONDS)
         if self._thread.is_alive():
             self._receiver.stop(at_once=True)
             self._thread.join()
+        self._thread = self.failed = None
 
     def _note(self, far: Far) -> None:
         self.far = far
 
+    def _took(self, count: int) -> bool:
+        self._cut = self._room.took(count)
+        return self._cut
+
     def _made(self) -> Receiver:
         return Receiver(
             self._begin,
-            self.logs.folder,
-            follow=True,
+            self.folder,
+            follow=self._follow,
             retain=self._kept,
             on_progress=self._note,
             every=_REPORT_SECONDS,
-            full=self._room.took,
+            full=self._took,
         )
 
     def _run(self) -> None:
@@ -253,12 +278,15 @@ class Received:
                     self._closing.wait(_PAUSE_SECONDS)
                     continue
                 with self._pausing:
-                    self.paused = False
+                    self.paused = self._cut = False
                 self._receiver.run()
                 self._there = True
+                if not (self._follow or self._cut):
+                    self.ended = True
+                    return
                 self._receiver = self._made()  # which `close` stops before it is run, or after that
         except Exception as error:  # noqa: BLE001 - the main thread raises it
-            self._failed = error
+            self.failed = error
 
 
 @dataclass(frozen=True)

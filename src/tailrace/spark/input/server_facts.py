@@ -1,0 +1,103 @@
+"""What a run needs to know of its servers, which it asks at its start on one connection each."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tailrace.errors import ServerError, TailraceError
+from tailrace.live.driver import translated
+from tailrace.live.tables import lower_case, not_to_be_seen, tables_of, unlogged_cascades
+from tailrace.spark.input.start_position import session_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tailrace.live.url import Source
+    from tailrace.position import Position
+    from tailrace.schema.foreign_keys import ForeignKey
+    from tailrace.table_filter import TableFilter
+    from tailrace.table_name import TableName
+
+_AGAIN_SECONDS: Final = 60.0
+"""Until a server that could not be asked is asked again."""
+
+
+@dataclass(frozen=True)
+class ServerFacts:
+    """A server's answers; the last three only for a new lake.
+
+    - ``lowers_names``: whether it puts names into lower case;
+    - ``cascades``: the foreign keys whose cascaded changes it does not log, by table; None: it logs
+      them;
+    - ``tables``: those that the user may see;
+    - ``hides``: whether a pattern that fits none of them may fit one that the user cannot see;
+    - ``end``: where the log ended after that, None where the user must not know.
+    """
+
+    lowers_names: bool
+    cascades: Mapping[TableName, list[ForeignKey]] | None
+    tables: frozenset[TableName] = frozenset()
+    hides: bool = False
+    end: Position | None = None
+
+    @classmethod
+    def of(cls, source: Source, wanted: TableFilter | None) -> ServerFacts:
+        """Ask a server; ``wanted`` are the tables of a new lake. Raises what asking raises."""
+        with session_of(source) as session, translated(session.name):
+            connection = session.connection
+            lowers, cascades = lower_case(connection), unlogged_cascades(connection)
+            if wanted is None:
+                return cls(lowers, cascades)
+            tables, end = tables_of(connection), None
+            with suppress(ServerError):
+                end = session.end()  # all that were found are created before it
+            patterns = wanted.lowered() if lowers else wanted
+            hides = not_to_be_seen(connection, patterns, tables)
+            return cls(lowers, cascades, frozenset(tables), hides, end)
+
+
+class AskedServers:
+    """The servers of a run (``sources``, by what they are called in the lake), and their facts.
+
+    ``wanted`` is as in `ServerFacts.of`, None where the lake exists.
+    """
+
+    def __init__(
+        self,
+        sources: Mapping[str, Source],
+        wanted: TableFilter | None,
+        notice: Callable[[str], None],
+    ) -> None:
+        self.sources = sources
+        self._wanted = wanted
+        self._notice = notice
+        self._facts: dict[str, ServerFacts] = {}
+        self._due: dict[str, float] = {}
+        """When those are asked again that did not answer."""
+
+    def facts(self, name: str) -> ServerFacts | None:
+        """A server's facts; None for files, and while a server cannot be asked.
+
+        Raises for a new lake what asking raises.
+        """
+        due = self._due.get(name)
+        if name in self._facts or name not in self.sources or (due or 0.0) > time.monotonic():
+            return self._facts.get(name)
+        try:
+            self._facts[name] = ServerFacts.of(self.sources[name], self._wanted)
+        except TailraceError as error:
+            if self._wanted is not None:
+                raise
+            if due is None:
+                text = f"{name}: which foreign keys cascade there could not be asked: {error}"
+                self._notice(text)
+            self._due[name] = time.monotonic() + _AGAIN_SECONDS
+        return self._facts.get(name)
+
+    def all(self) -> dict[str, ServerFacts]:
+        """The facts of all that answer."""
+        found = ((name, self.facts(name)) for name in self.sources)
+        return {name: facts for name, facts in found if facts is not None}

@@ -1,0 +1,301 @@
+"""One Delta table in a folder: as it was when looked at last, and what need not be read again."""
+
+from __future__ import annotations
+
+import io
+import math
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+from deltalake.exceptions import TableNotFoundError
+
+from tailrace.errors import PipelineError
+from tailrace.spark.lake.delta import log, vectors
+from tailrace.spark.lake.steps import APPLICATION
+from tailrace.spark.manifest.json_file import LARGEST, check_size, parse, read_json
+from tailrace.spark.manifest.paths import read_plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+Action = dict[str, Any]
+
+_FEATURES: Final = frozenset(
+    {
+        "appendOnly",
+        "invariants",
+        "timestampNtz",
+        "changeDataFeed",
+        log.VECTORS,
+        "vacuumProtocolCheck",
+        "v2Checkpoint",
+    }
+)
+"""What others may give a table without it mattering to a writer of whole files."""
+_CHECKPOINT: Final = 20
+_VACUUM_SECONDS: Final = 600.0
+_VECTOR_SECONDS: Final = 3600.0
+_CHECKPOINTS: Final = f"{'[0-9]' * 20}.checkpoint.parquet"
+_Identity = tuple[int, int, int]
+
+
+class Table:
+    """The table in a folder; ``delta`` is None, and all of it empty, where there is none."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.delta: DeltaTable | None = None
+        if (folder / log.LOG).is_dir():
+            with suppress(TableNotFoundError):
+                self.delta = DeltaTable(str(folder))
+        self._stamp = _stamp(folder, self.version)
+        self._files = _Files(folder)
+        self._tidied = -math.inf
+
+    def look(self) -> bool:
+        """Take up what was written since the last look.
+
+        False where the folder had no table, or it was restored or recreated: its version may be an
+        older one.
+        """
+        if self.delta is None:
+            return False
+        now = _stamp(self.folder, self.version)
+        if now is not None and now == self._stamp:
+            return True
+        if self._stamp and self._stamp[0] != _identity(_entry(self.folder, self.version)):
+            return False
+        try:
+            self.delta.update_incremental()
+        except TableNotFoundError:
+            return False
+        self._stamp = _stamp(self.folder, self.version)
+        return True
+
+    @property
+    def version(self) -> int:
+        """The number of its last commit; -1 before the first."""
+        return -1 if self.delta is None else self.delta.version()
+
+    @property
+    def batch(self) -> int:
+        """The last batch that it has taken; 0 before the first."""
+        return 0 if self.delta is None else self.delta.transaction_version(APPLICATION) or 0
+
+    @property
+    def mark(self) -> str | None:
+        """Its version and batch, None without a table: one that was restored from a copy, and to
+        which others wrote since, may have a version of that number again.
+        """
+        return None if self.delta is None else mark_of(self.version, self.batch)
+
+    def is_at(self, mark: str) -> bool:
+        """Whether it has a mark. Those of earlier builds have no batch."""
+        _, _, batch = mark.partition(":")
+        return self.version == version_of(mark) and (not batch or self.batch == int(batch))
+
+    def files(self, mark: str | None = None) -> Mapping[str, Action]:
+        """The ``add`` action of each data file, by its path, now or at a mark.
+
+        Raises `PipelineError` where the log of that is not all there.
+        """
+        version, known = self.version, self._files
+        if mark is not None and not self.is_at(mark):
+            version, known = version_of(mark), _Files(self.folder)
+        elif self.delta is None:
+            return {}
+        found = known.at(version)
+        if found is None and self.delta is not None and version == self.version:
+            self.delta.create_checkpoint()  # one of a kind that is read here
+            found = known.at(version)
+        if found is None:
+            raise PipelineError(f"{self.folder} has no log of its version {version} any more")
+        return found
+
+    def last_mark(self) -> str | None:
+        """The mark of its last version that is ours; None if that commit is gone."""
+        for version in range(self.version, -1, -1):
+            try:
+                actions = list(_commit(self.folder, version))
+            except FileNotFoundError:
+                return None
+            for each in actions:
+                if (txn := each.get("txn", {})).get("appId") == APPLICATION:
+                    return mark_of(version, txn["version"])
+        return None
+
+    def check(self) -> None:
+        """Raise `PipelineError` where others have made of it what we do not write."""
+        if self.delta is None:
+            return
+        features = set(self.delta.protocol().writer_features or ())
+        if unknown := features - _FEATURES:
+            raise PipelineError(
+                f"{self.folder} was given the table feature {min(unknown)}, which Tailrace does "
+                "not write: drop the feature, or create a new lake"
+            )
+        if self.delta.metadata().partition_columns:
+            raise PipelineError(f"{self.folder} was partitioned by others: create a new lake")
+
+    def is_untidy(self, version: int) -> bool:
+        """Whether ``version``, which was just committed, is many after the last checkpoint."""
+        try:
+            last = int(read_json(self.folder / log.LOG / log.LAST)["version"])
+        except FileNotFoundError:
+            last = -1
+        return version - last >= _CHECKPOINT
+
+    def tidy(self, before: float) -> None:
+        """A checkpoint; files that were replaced long enough ago, and old log entries, go.
+
+        ``before`` is a time before the look at it: this process may have been paused since, while
+        another one wrote vectors.
+        """
+        if self.delta is None:
+            return
+        now = time.monotonic()
+        self.delta.create_checkpoint()
+        if now - self._tidied > _VACUUM_SECONDS:
+            self._tidied = now
+            self.delta.cleanup_metadata()
+            self.delta.vacuum(dry_run=False)
+            _remove_vectors(self.folder, self.version, before - _VECTOR_SECONDS)
+
+
+class _Files:
+    """The files of the table in a folder, as of the version that was asked for last.
+
+    delta-rs tells the files, and not their deletion vectors' places nor their statistics as they
+    were written, which a commit that changes a vector has to repeat.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._version = -1
+        self._adds: dict[str, Action] = {}
+
+    def at(self, version: int) -> Mapping[str, Action] | None:
+        """The ``add`` action of each file, by its path; None where the log is not all there."""
+        known, self._version = self._version, -1
+        if not (0 <= known <= version and self._has_commits(known, version)):
+            every = (self._folder / log.LOG).glob(_CHECKPOINTS)
+            known = max((n for each in every if (n := int(each.name[:20])) <= version), default=-1)
+            if not self._has_commits(known, version):
+                return None
+            self._begin(known)
+        for number in range(known + 1, version + 1):
+            for action in _commit(self._folder, number):
+                self._take(action)
+        self._version = version
+        return self._adds
+
+    def _has_commits(self, version: int, end: int) -> bool:
+        """Whether the commits after a version, up to another one, are there."""
+        numbers = range(version + 1, end + 1)
+        return all(_entry(self._folder, number).exists() for number in numbers)
+
+    def _begin(self, version: int) -> None:
+        """Take up the checkpoint of a version; -1 is the table's begin."""
+        self._adds = {}
+        if version >= 0:
+            rows = pq.read_table(_checkpoint(self._folder, version), columns=["add"]).column("add")
+            for add in rows.drop_null().to_pylist(maps_as_pydicts="strict"):
+                self._take({"add": add})
+
+    def _take(self, action: Action) -> None:
+        """An action of a commit. A commit may take a file out and add it with another vector."""
+        if (add := action.get("add")) is not None:
+            self._adds[unquote(add["path"])] = _told(add)
+        elif (gone := action.get("remove")) is not None:
+            path = unquote(gone["path"])
+            known = self._adds.get(path)
+            ours, theirs = (each and each.get("deletionVector") for each in (known, gone))
+            if known is not None and vectors.unique(ours) == vectors.unique(theirs):
+                del self._adds[path]
+
+
+def mark_of(version: int, batch: int) -> str:
+    """The mark (`Table.mark`) of a version that took a batch."""
+    return f"{version}:{batch}"
+
+
+def version_of(mark: str) -> int:
+    """The version of a mark. Raises ValueError."""
+    return int(mark.partition(":")[0])
+
+
+def _stamp(folder: Path, version: int) -> tuple[_Identity, _Identity | None] | None:
+    """What stays the same as long as the table in a folder has no newer version than this.
+
+    None where it has one, or may have one. Listing the log, as delta-rs does, takes as much longer
+    as it has versions. Who removes a version's file first makes a checkpoint of a newer version,
+    and notes it in ``_last_checkpoint``.
+    """
+    if _identity(_entry(folder, version + 1)) is not None:
+        return None
+    known = _identity(_entry(folder, version))
+    return None if known is None else (known, _identity(folder / log.LOG / log.LAST))
+
+
+def _identity(path: Path) -> _Identity | None:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _checkpoint(folder: Path, version: int) -> Path:
+    """The checkpoint of a version of the table in a folder, if it is one file."""
+    return folder / log.LOG / f"{version:020}.checkpoint.parquet"
+
+
+def _entry(folder: Path, version: int) -> Path:
+    """The commit of a version of the table in a folder."""
+    return folder / log.LOG / f"{version:020}.json"
+
+
+def _commit(folder: Path, version: int) -> Iterator[Action]:
+    """The actions of a commit. Raises FileNotFoundError, and what damage raises."""
+    content = read_plain(_entry(folder, version), LARGEST)
+    check_size(content)
+    for line in io.BytesIO(content):
+        if line.strip():
+            yield parse(line)
+
+
+def _told(add: Action) -> Action:
+    """An action without the members that it lacks, which are null in checkpoints."""
+    told = {name: value for name, value in add.items() if value is not None}
+    if (vector := told.get("deletionVector")) is not None:
+        told["deletionVector"] = {name: each for name, each in vector.items() if each is not None}
+    return told
+
+
+def _remove_vectors(folder: Path, version: int, before: float) -> None:
+    """Remove files of deletion vectors, last written ``before`` a time, that the checkpoint of a
+    version does not know any more.
+
+    It has the files of the table, and those that were taken out of it not long ago. Raises
+    `PipelineError`.
+    """
+    path = _checkpoint(folder, version)
+    used: set[Path] = set()
+    try:
+        actions = pq.read_table(path, columns=["add", "remove"])
+        for name in ("add", "remove"):
+            column = actions.column(name).filter(actions.column(name).is_valid())
+            found = pc.struct_field(column, "deletionVector").drop_null().to_pylist()
+            used |= {vectors.place(each, folder) for each in found if each["storageType"] != "i"}
+        for each in folder.glob(vectors.ANY_FILE):
+            if each not in used and each.stat().st_mtime < before:
+                each.unlink(missing_ok=True)
+    except (OSError, pa.ArrowException) as error:
+        raise PipelineError(f"{folder} cannot be tidied: {error}") from error
