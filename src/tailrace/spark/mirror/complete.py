@@ -15,7 +15,7 @@ from tailrace.live.tables import connected, has_rows
 from tailrace.printable import printable
 from tailrace.spark.manifest.manifest_json import with_status
 from tailrace.spark.manifest.status import INCOMPLETE, Status
-from tailrace.spark.state.current.lineage import lives
+from tailrace.spark.state.current.timeline import lives
 from tailrace.table_name import TableName
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from tailrace.spark.state.current.lineage import is_dropped
+from tailrace.spark.state.current.timeline import is_dropped
 from tailrace.table_name import TableName
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from tailrace.columns.read.split import overlapping
 from tailrace.position import Position
 from tailrace.spark.input.cursor import SourceCursor
-from tailrace.spark.state.current.lineage import is_dropped
+from tailrace.spark.state.current.timeline import is_dropped
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence

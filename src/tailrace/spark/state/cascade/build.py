@@ -11,8 +11,8 @@ import pyarrow as pa
 from tailrace.spark.state.cascade.jobs import FindJob, PlayJob, Rows, find, play
 from tailrace.spark.state.current.flat import Target
 from tailrace.spark.state.current.given import keyed
-from tailrace.spark.state.current.lineage import lives
 from tailrace.spark.state.current.plan import plan_table
+from tailrace.spark.state.current.timeline import lives
 from tailrace.spark.state.failure import Failure, RejectedError, attempt, failure
 from tailrace.spark.state.source_changes import table_changes
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 from tailrace.spark.state.built import Built, failed
 from tailrace.spark.state.current.given import keyed
 from tailrace.spark.state.current.jobs import FoldJob
-from tailrace.spark.state.current.lineage import lives
 from tailrace.spark.state.current.making import Unit, make
 from tailrace.spark.state.current.patch import PatchJob
 from tailrace.spark.state.current.patching import jobs, parts, patched, swallowed
 from tailrace.spark.state.current.plan import has_begun, plan_table
+from tailrace.spark.state.current.timeline import lives
 from tailrace.spark.state.failure import Failure, attempt, rejection
 from tailrace.spark.state.source_changes import table_changes
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from tailrace.spark.runtime.tasks import Runner
     from tailrace.spark.state.built import State
     from tailrace.spark.state.changelog import ChangeFile
-    from tailrace.spark.state.current.lineage import Life
     from tailrace.spark.state.current.making import Spills
     from tailrace.spark.state.current.patching import Patches
     from tailrace.spark.state.current.pieces import Base, Piece
     from tailrace.spark.state.current.plan import TablePlan
+    from tailrace.spark.state.current.timeline import Life
     from tailrace.spark.state.current.work import Done, Work
     from tailrace.spark.state.source_changes import SourceChanges
 

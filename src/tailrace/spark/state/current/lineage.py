@@ -1,13 +1,8 @@
-"""Which changes make up each table, where statements made, emptied, renamed or dropped tables.
-
-``RENAME TABLE t TO t_old, t_new TO t`` (as online schema changes do it) makes the rows of ``t_new``
-those of ``t``: a table's life may be told in changes of several names. All here is by ``_seq``, for
-one source.
-"""
+"""Columns over ALTER TABLE: where rows from before have each of a table's columns."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -16,118 +11,14 @@ from tailrace.columns.arrays import described_column, described_field, descripti
 from tailrace.schema.conversions import Modes, Redeclared, conversion
 from tailrace.spark.state.current.conform import Source
 from tailrace.spark.state.current.conversions import Step
-from tailrace.table_name import TableName, database_of
 from tailrace.values.schema import Logical
 from tailrace.values.sql_type import sql_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Sequence
 
-    from tailrace.columns import TableChange
     from tailrace.schema.alteration import Alteration
     from tailrace.values.schema import Column
-
-
-@dataclass(frozen=True)
-class Segment:
-    """The changes of ``table`` from ``low`` to before ``high`` (None: to the end)."""
-
-    table: str
-    low: int
-    high: int | None = None
-
-
-@dataclass
-class Life:
-    """How a table came to be what it is at the end.
-
-    ``base`` names the table in the committed version whose current state it begins with; ``before``
-    is the life that a TRUNCATE ended, of which only the columns are left. ``alterations`` are in
-    order, with their ``_seq``. ``refused`` says why the rows cannot be told. ``dropped`` says that
-    there is no table of this name, unless changes follow: then a statement made it that leaves open
-    whether it did (CREATE TABLE IF NOT EXISTS).
-    """
-
-    segments: list[Segment] = field(default_factory=list)
-    base: str | None = None
-    alterations: list[tuple[int, Alteration]] = field(default_factory=list)
-    before: Life | None = None
-    refused: str | None = None
-    dropped: bool = False
-
-    @property
-    def had(self) -> str | None:
-        """The name of the table that it was before all changes, which may not be known; None for a
-        new one.
-        """
-        first = self.segments[0]
-        return first.table if first.low == first.high else self.base
-
-    def end(self, seq: int) -> None:
-        """No change from ``seq`` on belongs to it under its present name."""
-        last = self.segments[-1]
-        self.segments[-1] = Segment(last.table, last.low, seq)
-
-
-def lives(
-    known: Iterable[str],
-    changed: Iterable[str],
-    changes: Sequence[TableChange],
-    wanted: Callable[[str], bool],
-) -> dict[str, Life]:
-    """The lives of all tables, by the names that they have at the end.
-
-    ``known`` are the tables of the committed version, ``changed`` those with changes now;
-    ``changes`` what statements did, in order. ``wanted`` tells the tables that are mirrored.
-    """
-    found = {name: Life([Segment(name, 0)], base=name) for name in known}
-    for name in changed:
-        found.setdefault(name, Life([Segment(name, 0)]))
-    for change in changes:
-        _take(found, change, wanted)
-    return found
-
-
-def _take(found: dict[str, Life], change: TableChange, wanted: Callable[[str], bool]) -> None:
-    name, seq = change.table, change.seq
-    match change.kind:
-        case "create":
-            found[name] = Life([Segment(name, seq)])
-        case "truncate":
-            found[name] = Life([Segment(name, seq)], before=found.get(name))
-        case "drop":
-            gone = [each for each in found if is_dropped(each, name)]
-            for each in gone:
-                found[each] = Life([Segment(each, seq)], dropped=True)
-        case "rename":
-            new = change.renamed or name
-            moved = found.get(name) or Life([Segment(name, seq)])
-            if not wanted(name):
-                moved.refused = f"it was named {name} before, which is not mirrored"
-            moved.end(seq)
-            moved.segments.append(Segment(new, seq))
-            found[name] = Life([Segment(name, seq)], dropped=True)
-            if wanted(new):
-                found[new] = moved
-            elif new in found:
-                found[new] = Life([Segment(new, seq)], dropped=True)
-        case "alter" if (done := change.alteration) is not None:
-            if done.moves_rows and wanted(name):  # rows may come that no event has
-                found.setdefault(name, Life([Segment(name, seq)]))
-            if life := found.get(name):
-                life.alterations.append((seq, done))
-                if done.moves_rows and not life.dropped:
-                    life.refused = done.moves_rows
-        case "unclear":
-            for each in list(found):
-                if name in {each, "*.*"} and not found[each].dropped:
-                    found[each].refused = f"a statement was not understood: {change.reason}"
-
-
-def is_dropped(table: str, dropped: str) -> bool:
-    """Whether a table is the one that a `TableChange` drops, or is in the database."""
-    database = database_of(dropped)
-    return table == dropped if database is None else TableName.parse(table).database == database
 
 
 @dataclass(frozen=True)

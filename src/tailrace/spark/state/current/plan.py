@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from tailrace.spark.manifest.manifest import TableRows
     from tailrace.spark.state.built import State
     from tailrace.spark.state.changelog import ChangeFile
-    from tailrace.spark.state.current.lineage import Life, Segment
+    from tailrace.spark.state.current.timeline import Life, Segment
+
 
 BUCKET_BYTES: Final = 32 << 20
 """Bytes that a bucket's rows and changes take in memory, at most, about: what a change rewrites
@@ -152,15 +153,17 @@ def has_begun(
     If there can be none in the end, the table is set aside; others never have one, by their
     definition. A statement may have left nothing that the log tells, too.
     """
-    known = committed.get(life.base) if life.base is not None else None
-    if life.refused or (known is not None and known[0].key):
-        return True
-    if life.before is not None and has_begun(life.before, files, committed, ours):
-        return True
-    first = next((file for _, file in _overlapping(life, files)), None)
-    if known is not None or first is None or not first.key:
-        return False
-    return not any(name.casefold() in ours for name in first.columns.names)
+    now: Life | None = life
+    while now is not None:
+        known = committed.get(now.base) if now.base is not None else None
+        if now.refused or (known is not None and known[0].key):
+            return True
+        first = next((file for _, file in _overlapping(now, files)), None)
+        names = first.columns.names if known is None and first is not None and first.key else ()
+        if names and not any(name.casefold() in ours for name in names):
+            return True
+        now = now.before
+    return False
 
 
 def _overlapping(
@@ -184,22 +187,26 @@ def _shape(
 
     With notes, and the columns that it has besides, of which no row is known (`TablePlan.added`).
     """
-    found = [each for each in _overlapping(life, files) if not each[1].derived]
+    emptied = []  # that have no columns but those from before a TRUNCATE
+    while not (found := _told(life, files)) and life.base not in committed:
+        if (before := life.before) is None:
+            return None
+        emptied.append(life)
+        life = before
     known = committed.get(life.base) if life.base is not None else None
     if found:
-        newest = found[-1][1]
-        columns, key, since = newest.columns, newest.key, newest.last
-    elif known is not None:
-        if not known[0].key:  # it never had a state
-            return None
+        columns, key, since = found[-1].columns, found[-1].key, found[-1].last
+    elif known is not None and known[0].key:
         columns, key, since = known[0].columns, known[0].key, -1
-    elif life.before is not None and (shape := _shape(life.before, files, committed)) is not None:
-        columns, key, since = shape[0].columns, shape[0].key, -1
-    else:
+    else:  # it never had a state
         return None
     later = [done for seq, done in life.alterations if seq > since]
     if known is not None and not found:
         later.insert(0, _added_before(known[0]))
+    for each in reversed(emptied):
+        final = final_columns(columns, later)
+        key = _renamed_key(key, sources_for(final, columns, later))
+        columns, later = final, [done for _, done in each.alterations]
     final = final_columns(columns, later)
     sources = sources_for(final, columns, later)
     after = sources_after(columns, later)
@@ -210,6 +217,11 @@ def _shape(
         f"its column {name} is there with the first row that has it" for name, _, _ in added
     )
     return Target(final, _renamed_key(key, sources)), notes, added
+
+
+def _told(life: Life, files: Mapping[str, Sequence[ChangeFile]]) -> list[ChangeFile]:
+    """The files that tell a life's columns."""
+    return [file for _, file in _overlapping(life, files) if not file.derived]
 
 
 def _added_before(current: TableRows) -> Alteration:

@@ -16,12 +16,11 @@ from tailrace.spark.parquet.footer import row_groups
 from tailrace.spark.state.built import Built, failed
 from tailrace.spark.state.current.build import NO_KEYS
 from tailrace.spark.state.current.given import keyed
-from tailrace.spark.state.current.lineage import lives
 from tailrace.spark.state.current.making import Unit, make
 from tailrace.spark.state.current.plan import has_begun, plan_table
+from tailrace.spark.state.current.timeline import End, life_of, stages
 from tailrace.spark.state.failure import Failure, attempt, rejection
-from tailrace.spark.state.history.jobs import HISTORY_FIELDS, End, VersionsJob
-from tailrace.spark.state.history.stages import stages
+from tailrace.spark.state.history.jobs import HISTORY_FIELDS, VersionsJob
 from tailrace.spark.state.source_changes import table_changes
 
 if TYPE_CHECKING:
@@ -31,10 +30,9 @@ if TYPE_CHECKING:
     from tailrace.spark.runtime.tasks import Runner
     from tailrace.spark.state.built import State
     from tailrace.spark.state.changelog import ChangeFile
-    from tailrace.spark.state.current.lineage import Life
     from tailrace.spark.state.current.pieces import Base, Piece
+    from tailrace.spark.state.current.timeline import Life, Stage
     from tailrace.spark.state.current.work import Work
-    from tailrace.spark.state.history.stages import Stage
     from tailrace.spark.state.source_changes import SourceChanges
 
 _OURS = tuple(field.name for field in HISTORY_FIELDS)
@@ -50,7 +48,7 @@ def build_history(
 ) -> dict[str, Built]:
     """The histories of the sources' tables, each after its source's splits.
 
-    As `tailrace.spark.state.rows.build.build`; a table that was dropped keeps its history.
+    As `tailrace.spark.state.current.build.build`; a table that was dropped keeps its history.
     """
     built: dict[str, Built] = {}
     for number, source in enumerate(sources):
@@ -59,8 +57,8 @@ def build_history(
         place = folder / str(number)
         place.mkdir()
         made = _Run(source, files, keys, run, place).make(found)
-        names = {stage.table for stage in found if source.wanted(stage.table)}
-        for name in names - source.aside - source.strangers:
+        last = {stage.table: stage for stage in found if source.wanted(stage.table)}
+        for name in last.keys() - source.aside - source.strangers:
             mine = {s: made[s] for s in found if s.table == name and s in made}
             known = source.histories.get(name)
             cause = next((each.failed for each in mine.values() if each.failed is not None), None)
@@ -72,29 +70,14 @@ def build_history(
                 built[name] = _together(known, mine)
             elif known is not None:
                 built[name] = Built(*known)
-        built |= _rejected(source, files, {name: built[name] for name in names & built.keys()})
+            else:
+                continue
+            reason = built[name].rows.refused
+            if reason is None or (known is not None and known[0].refused is not None):
+                continue
+            if has_begun(life_of(last[name]), files, source.histories):
+                built[name] = replace(built[name], failed=rejection(reason))
     return built
-
-
-def _rejected(
-    source: SourceChanges, files: Mapping[str, Sequence[ChangeFile]], built: Mapping[str, Built]
-) -> dict[str, Built]:
-    """Those that had a history (`has_begun`) and cannot continue it, as failures."""
-    known = source.histories
-    refused = {
-        name: reason
-        for name, each in built.items()
-        if (reason := each.rows.refused) is not None
-        and (name not in known or known[name][0].refused is None)
-    }
-    if not refused:
-        return {}
-    found = lives(known, files, table_changes(source.splits), source.wanted)
-    return {
-        name: replace(built[name], failed=rejection(reason))
-        for name, reason in refused.items()
-        if name in found and has_begun(found[name], files, known)
-    }
 
 
 def _is_over(mine: Mapping[Stage, Built]) -> bool:

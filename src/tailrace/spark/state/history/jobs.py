@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tailrace.spark.state.current.flat import Flat
+    from tailrace.spark.state.current.timeline import End
     from tailrace.spark.state.current.work import Written
 
 HISTORY_FIELDS: Final = (
@@ -30,18 +31,6 @@ HISTORY_FIELDS: Final = (
 _CURRENT: Final = "\0current"
 _OURS: Final = {"_valid_from": STAMP, "_valid_to": UNTIL, "_is_current": _CURRENT, "_seq": SEQ}
 _PENDING_ROWS: Final = 1 << 20
-
-
-@dataclass(frozen=True)
-class End:
-    """What ends all versions of a table: TRUNCATE, DROP, RENAME, ALTER, what cannot be told.
-
-    ``micros`` is when. Where the rows continue, under another name or in other columns, ``anew`` is
-    the ``_seq`` with which their new versions start.
-    """
-
-    micros: int
-    anew: int | None = None
 
 
 @dataclass(frozen=True)

@@ -1,19 +1,22 @@
-"""A table's history in a run, cut where statements changed the table.
+"""What statements did to tables in a run: stages, and the lives that they make up.
 
 TRUNCATE, DROP, RENAME and an ALTER TABLE that adds, drops or renames columns are changes of all
-rows: all versions end. After RENAME new versions start under the new name, after ALTER in the
-new columns. So a version has exactly the columns that its table had while it was valid, and a
-table's versions of a moment are what SELECT gave then. Any other ALTER TABLE leaves the versions
+rows: all versions of a history end. After RENAME new versions start under the new name, after ALTER
+in the new columns. So a version has exactly the columns that its table had while it was valid, and
+a table's versions of a moment are what SELECT gave then. Any other ALTER TABLE leaves the versions
 open. A stage is what lies between two such statements: a failure loses one stage at most.
+
+A current state comes of all stages that its table continues, its life. ``RENAME TABLE t TO t_old,
+t_new TO t`` (as online schema changes do it) makes the rows of ``t_new`` those of ``t``. All here
+is by ``_seq``, for one source.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tailrace.spark.state.current.lineage import Life, Segment, is_dropped
-from tailrace.spark.state.history.jobs import End
+from tailrace.table_name import TableName, database_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -22,14 +25,67 @@ if TYPE_CHECKING:
     from tailrace.schema.alteration import Alteration
 
 
+@dataclass(frozen=True)
+class End:
+    """What ends all versions of a table: TRUNCATE, DROP, RENAME, ALTER, what cannot be told.
+
+    ``micros`` is when. Where the rows continue, under another name or in other columns, ``anew`` is
+    the ``_seq`` with which their new versions start.
+    """
+
+    micros: int
+    anew: int | None = None
+
+
+@dataclass(frozen=True)
+class Segment:
+    """The changes of ``table`` from ``low`` to before ``high`` (None: to the end)."""
+
+    table: str
+    low: int
+    high: int | None = None
+
+
+@dataclass
+class Life:
+    """How a table came to be what it is at the end.
+
+    ``base`` names the table in the committed version whose current state it begins with;
+    ``emptied`` is the stage that a TRUNCATE ended, of which only the columns are left.
+    ``alterations`` are in order, with their ``_seq``. ``refused`` says why the rows cannot be told.
+    ``dropped`` says that there is no table of this name, unless changes follow: then a statement
+    made it that leaves open whether it did (CREATE TABLE IF NOT EXISTS).
+    """
+
+    segments: list[Segment] = field(default_factory=list)
+    base: str | None = None
+    alterations: list[tuple[int, Alteration]] = field(default_factory=list)
+    emptied: Stage | None = None
+    refused: str | None = None
+    dropped: bool = False
+
+    @property
+    def before(self) -> Life | None:
+        """The life that a TRUNCATE ended."""
+        return None if self.emptied is None else life_of(self.emptied)
+
+    @property
+    def had(self) -> str | None:
+        """The name of the table that it was before all changes, which may not be known; None for a
+        new one.
+        """
+        first = self.segments[0]
+        return first.table if first.low == first.high else self.base
+
+
 @dataclass(eq=False)
 class Stage:
     """The changes of ``table`` from ``low`` on, to before ``high`` (None: to the end).
 
-    It begins with the committed history of ``base``, or with the rows that the stage ``after`` left
+    It begins with the committed state of ``base``, or with the rows that the stage ``after`` left
     and what ``altered`` made of them, or with none; ``emptied`` is the stage whose columns it has
     then, where a TRUNCATE ended it. ``end`` says how its versions ended, if they did. ``refused``
-    says why its rows cannot be told.
+    says why its rows cannot be told; if that is a statement, ``stopped`` is the stage before it.
     """
 
     table: str
@@ -41,24 +97,18 @@ class Stage:
     emptied: Stage | None = None
     end: End | None = None
     refused: str | None = None
+    stopped: Stage | None = None
+    dropped: bool = False
     altered_at: int | None = None
     """When a statement altered the values of the rows that it begins with."""
     unknown: str | None = None
     """The name under which nothing is known of the table, before RENAME TABLE."""
-
-    @property
-    def depth(self) -> int:
-        """How many stages must be made before it, one after another."""
-        found = 0
-        before = self.after or self.emptied
-        while before is not None:
-            found += 1
-            before = before.after or before.emptied
-        return found
+    depth: int = 0
+    """How many stages must be made before it, one after another."""
 
     @property
     def life(self) -> Life:
-        """It as a life that current states are planned by; ``base`` is the rows it begins with."""
+        """It as a life of its own; ``base`` is the rows it begins with."""
         segments = [Segment(self.table, self.low, self.high)]
         return self._life(segments, self.altered)
 
@@ -74,6 +124,38 @@ class Stage:
         return Life(segments, "" if there else None, done, refused=self.refused)
 
 
+def life_of(stage: Stage) -> Life:
+    """The life of a table up to the end of a stage: that of all stages that it continues."""
+    chain = [stage]
+    while (before := chain[-1].after or chain[-1].stopped) is not None:
+        chain.append(before)
+    first = chain[-1]
+    life = Life(base=first.base, emptied=first.emptied, dropped=first.dropped)
+    if first.unknown is not None:
+        life.segments.append(Segment(first.unknown, first.low, first.low))
+    for each in reversed(chain):
+        low = each.low
+        if life.segments and life.segments[-1].table == each.table:
+            low = life.segments.pop().low
+        life.segments.append(Segment(each.table, low, each.high))
+        if each.altered is not None:
+            life.alterations.append((each.low, each.altered))
+        if each.refused is not None and not (each.stopped and life.dropped):
+            life.refused = each.refused
+    return life
+
+
+def lives(
+    known: Iterable[str],
+    changed: Iterable[str],
+    changes: Sequence[TableChange],
+    wanted: Callable[[str], bool],
+) -> dict[str, Life]:
+    """The lives of all tables, by the names that they have at the end; given as to `stages`."""
+    last = {stage.table: stage for stage in stages(known, changed, changes, wanted)}
+    return {name: life_of(stage) for name, stage in last.items()}
+
+
 def stages(
     known: Iterable[str],
     changed: Iterable[str],
@@ -82,7 +164,7 @@ def stages(
 ) -> list[Stage]:
     """All stages, each after those that it begins with.
 
-    ``known`` are the tables with a committed history, ``changed`` those with changes now;
+    ``known`` are the tables of the committed version, ``changed`` those with changes now;
     ``changes`` what statements did, in order. ``wanted`` tells the tables that are mirrored.
     """
     timeline = _Timeline(wanted)
@@ -96,6 +178,12 @@ def stages(
     return timeline.all
 
 
+def is_dropped(table: str, dropped: str) -> bool:
+    """Whether a table is the one that a `TableChange` drops, or is in the database."""
+    database = database_of(dropped)
+    return table == dropped if database is None else TableName.parse(table).database == database
+
+
 class _Timeline:
     """Takes what statements did, in order; ``now`` is the stage that each table is in."""
 
@@ -105,6 +193,8 @@ class _Timeline:
         self.all: list[Stage] = []
 
     def begin(self, stage: Stage) -> None:
+        before = stage.after or stage.emptied
+        stage.depth = 0 if before is None else before.depth + 1
         self.now[stage.table] = stage
         self.all.append(stage)
 
@@ -118,7 +208,7 @@ class _Timeline:
             case "drop":
                 for each in [each for each in self.now if is_dropped(each, name)]:
                     self._end(each, change)
-                    self.begin(Stage(each, seq))
+                    self.begin(Stage(each, seq, dropped=True))
             case "rename":
                 self._rename(name, change.renamed or name, change)
             case "alter" if change.alteration is not None:
@@ -140,16 +230,16 @@ class _Timeline:
         return stage
 
     def _stop(self, name: str, change: TableChange, reason: str) -> None:
-        if self._end(name, change) is not None:
-            self.begin(Stage(name, change.seq, refused=reason))
+        if (stopped := self._end(name, change)) is not None:
+            self.begin(Stage(name, change.seq, refused=reason, stopped=stopped))
 
     def _rename(self, old: str, new: str, change: TableChange) -> None:
         seq = change.seq
         before = self._end(old, change, go_on=self._wanted(new))
-        self.begin(Stage(old, seq))
+        self.begin(Stage(old, seq, dropped=True))
+        self._end(new, change)
         if not self._wanted(new):
             return
-        self._end(new, change)
         stage = Stage(new, seq, after=before, unknown=old if before is None else None)
         if not self._wanted(old):
             stage.refused = f"it was named {old} before, which is not mirrored"
