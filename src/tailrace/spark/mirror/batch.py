@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Final, Literal
 
 from tailrace.errors import LakeChanged, PipelineError
 from tailrace.position import Position
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from tailrace.columns import Split, TableChange
     from tailrace.schema.catalogue import Catalogue
     from tailrace.schema.tables import TableState as GivenTable
+    from tailrace.spark.input.server_log import Progress
     from tailrace.spark.input.taken import Taken
     from tailrace.spark.lake.protocol import LakeStore
     from tailrace.spark.manifest.lake_options import LakeOptions
@@ -63,22 +64,19 @@ if TYPE_CHECKING:
     from tailrace.spark.mirror.unnamed import Answer
     from tailrace.spark.mirror.wanted import WantedTables
     from tailrace.spark.parquet.deleted import DeletedRows
+    from tailrace.spark.runtime.tasks import Argument, Result
     from tailrace.spark.runtime.workers import Workers
     from tailrace.spark.state.built import Built, State
     from tailrace.spark.state.changelog import ChangeFile
     from tailrace.spark.state.current.patching import Patches
     from tailrace.values.schema import TableDefinition
 
-    Progress = Callable[[str, int, int], None]
 
 _TRIES: Final = 3
 _LOOK_SECONDS: Final = 600.0
 """How often a run looks at all tables, for what others did to those that no batch is about."""
 _NEVER: Final = 1 << 127
 """More than any `_seq`."""
-
-Argument = TypeVar("Argument")
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
