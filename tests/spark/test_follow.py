@@ -17,7 +17,7 @@ from tailrace.errors import (
 )
 from tailrace.spark import mirror
 from tailrace.spark.lake.reading import LakeView
-from tailrace.spark.mirror.batch import Batches
+from tailrace.spark.mirror.batches import Batches
 from tailrace.spark.runtime.memory import Tidy, give_back
 from tests.spark.following import Follow, caught_up, check, mark, no_spark, read, url_of, values
 from tests.spark.replay import SHOP, SHOP_TABLES

@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+import threading
 from unittest import mock
 
 import pytest
@@ -17,7 +18,7 @@ from tailrace.spark.input.start_position import load
 from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.manifest.lake_options import FORMATS
 from tailrace.spark.manifest.status import INCOMPLETE
-from tailrace.spark.mirror.batch import Batches
+from tailrace.spark.mirror.batches import Batches
 from tailrace.spark.verify import verify
 from tests.spark.following import FLAVOURS, Follow, read, url_of, values
 from tests.spark.history.landing import in_this_process
@@ -463,6 +464,57 @@ def test_an_in_doubt_transaction_that_holds_more_than_the_limit(fresh_server, tm
         else:
             mirror(url, late, incomplete="accept", **options)
     assert current(late) == [(2,)]
+
+
+def test_two_servers_and_one_has_more_than_the_limit(with_a_long_log, created_before, tmp_path):
+    """They are received at the same time: one to its end, the other in parts."""
+    servers, lake = (with_a_long_log, created_before[0]), tmp_path / "lake"
+    options = {"tables": "d.t", "shards": True, "spool_limit": LIMIT}
+    with in_this_process():
+        report = mirror(list(map(url_of, servers)), lake, **options)
+    assert report.positions == {
+        f"127.0.0.1_{each.port}": "{}:{}".format(*each.end()) for each in servers
+    }
+    expected = [
+        (f"127.0.0.1_{each.port}", *row)
+        for each in servers
+        for row in each.query("SELECT a FROM d.t")
+    ]
+    assert current(lake, columns=("_source", "a")) == sorted(expected)
+
+
+def test_ctrl_c_while_a_log_is_received(with_a_long_log, tmp_path):
+    """Nothing is received after that, and the next run resumes."""
+    server, lake, told = with_a_long_log, tmp_path / "lake", []
+    options = {"tables": "d.t", "spool_limit": LIMIT}
+
+    def interrupt(phase, done, _total):
+        told.append((phase, done))
+        raise KeyboardInterrupt
+
+    with in_this_process(), pytest.raises(KeyboardInterrupt):
+        mirror(url_of(server), lake, progress=interrupt, **options)
+    assert [phase for phase, _ in told] == ["receive"]
+    threads = [each.name for each in threading.enumerate()]
+    assert not [each for each in threads if each.startswith("receive-")]
+    with in_this_process():
+        mirror(url_of(server), lake, **options)
+    assert current(lake) == [(1,), (2,), (3,), (4,)]
+
+
+def test_a_server_is_asked_on_one_connection(created_before, tmp_path):
+    """Its log is received on another; where that begins at a place, this is asked before."""
+    server, _ = created_before
+
+    def connections():
+        return int(server.query("SHOW GLOBAL STATUS LIKE 'Connections'")[0][1])
+
+    def made_by(start):
+        before = connections()
+        mirror(url_of(server, start), tmp_path / start, tables="d.*", incomplete="accept")
+        return connections() - before
+
+    assert (made_by("start=oldest"), made_by("start=now")) == (2, 3)
 
 
 def test_a_disk_without_room(with_a_long_log, small_disk):

@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 import tailrace
 from tailrace.spark import mirror
 from tailrace.spark.lake.table_store import TableStore
-from tailrace.spark.mirror import batch
+from tailrace.spark.mirror import batches
 from tailrace.spark.state.current import plan
 from tests.spark.following import Follow, caught_up
 
@@ -125,7 +125,7 @@ def test_renamed_where_foreign_keys_are_carried_out(kind, tmp_path):
 
 
 def test_a_new_source_of_a_table_that_others_rewrote(tmp_path, monkeypatch):
-    monkeypatch.setattr(batch, "_LOOK_SECONDS", math.inf)
+    monkeypatch.setattr(batches, "_LOOK_SECONDS", math.inf)
     one, two = logged(tmp_path / "made", BEGIN, [(A, [(3, 0)])])
     run(tmp_path, [("A", one), ("A", two)], format="delta", shards=True)
     DeltaTable(tmp_path / "lake" / "bench.a").delete("id = 1")
@@ -166,7 +166,7 @@ def test_gone(tmp_path):
 @pytest.mark.parametrize("seconds", [600, -1])
 def test_looked_at(seconds, tmp_path, monkeypatch):
     """A run looks at all tables in its first batch, and again once a time has passed."""
-    monkeypatch.setattr(batch, "_LOOK_SECONDS", seconds)
+    monkeypatch.setattr(batches, "_LOOK_SECONDS", seconds)
     looked = []
     refresh = TableStore.refresh
 

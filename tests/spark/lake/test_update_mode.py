@@ -8,7 +8,8 @@ from tailrace.errors import LakeChanged, PipelineError, UsageError
 from tailrace.spark.lake.open import open_store
 from tailrace.spark.manifest.lake_options import LakeOptions
 from tailrace.spark.manifest.manifest import Manifest
-from tailrace.spark.mirror.batch import Batches
+from tailrace.spark.mirror.batch import Batch, Setting
+from tailrace.spark.mirror.batches import Batches
 from tests.spark.history.landing import land
 from tests.spark.replay import SHOP
 
@@ -45,21 +46,21 @@ def batches(monkeypatch, failures):
     """Batches of which the first ones meet others' writing; and how many were tried."""
     tried = []
 
-    def run(_self, taken, _again, seconds):
-        tried.append(taken)
+    def run(batch, _seconds):
+        tried.append(batch)
         if len(tried) <= failures:
             raise LakeChanged("others have written to it")
-        return taken, seconds
+        return batch.taken
 
-    monkeypatch.setattr(Batches, "_run", run)
+    monkeypatch.setattr(Batch, "run", run)
     made = LakeOptions.of({"format": "delta"})
-    store = SimpleNamespace(manifest=Manifest())
-    return Batches(store, made, None, lambda *_: None), tried
+    store = SimpleNamespace(manifest=Manifest(), discard=lambda: None)
+    return Batches(Setting(store, made, None, lambda *_: None)), tried
 
 
 def test_a_batch_is_made_again_where_others_were_first(monkeypatch):
     work, tried = batches(monkeypatch, 2)
-    assert work.run({}) == ({}, None)
+    assert work.run({}) == {}
     assert len(tried) == 3
     work, tried = batches(monkeypatch, 3)
     with pytest.raises(LakeChanged):

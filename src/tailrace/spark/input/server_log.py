@@ -129,7 +129,8 @@ class ServerLog(Closing):
         """Whether the thread has ended, as all is here that the server had."""
         self._room = room or Room()
         self._kept = _Kept()
-        self._failed: Exception | None = None
+        self.failed: Exception | None = None
+        """What ended the receiver."""
         self._there = False
         """Whether a receiver has ever looked through the copy."""
         self._cut = False
@@ -210,8 +211,8 @@ class ServerLog(Closing):
 
     def look(self) -> LogSeries | None:
         """The copy as it is by now, None while there is none. Raises what ended the receiver."""
-        if self._failed is not None:
-            raise self._failed
+        if self.failed is not None:
+            raise self.failed
         self._there = self._there or self._receiver.position is not None
         there = self._there or (self.paused and self.is_there)
         return self.series() if there else None
@@ -220,6 +221,11 @@ class ServerLog(Closing):
     def is_full(self) -> bool:
         """Whether receiving pauses until there is room."""
         return self.paused and self._room.is_full
+
+    @property
+    def rests(self) -> bool:
+        """Whether nothing more comes by itself: all is here, or there is no room."""
+        return self.ended or self.is_full
 
     @property
     def caught_up(self) -> bool:
@@ -244,7 +250,7 @@ class ServerLog(Closing):
         if self._thread.is_alive():
             self._receiver.stop(at_once=True)
             self._thread.join()
-        self._thread = self._failed = None
+        self._thread = self.failed = None
 
     def _note(self, far: Far) -> None:
         self.far = far
@@ -281,7 +287,7 @@ class ServerLog(Closing):
                     return
                 self._receiver = self._made()  # which `close` stops before it is run, or after that
         except Exception as error:  # noqa: BLE001 - the main thread raises it
-            self._failed = error
+            self.failed = error
 
 
 @dataclass(frozen=True)

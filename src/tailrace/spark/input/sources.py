@@ -34,9 +34,10 @@ from tailrace.spark.input.start_position import SUFFIX, begin_of, forget
 from tailrace.storage import find_all
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from tailrace.position import Position
+    from tailrace.schema.catalogue import Learned
     from tailrace.schema.tables import TableState
     from tailrace.spark.input.server_log import Progress
     from tailrace.spark.input.taken import Taken
@@ -147,10 +148,10 @@ class Sources(Closing):
 
     def series(self, name: str) -> LogSeries | None:
         """The log of a source as far as it is here; None where nothing of it is."""
-        if (found := next((one for one in self._found if one.name == name), None)) is not None:
-            return found
-        log = self.received.get(name)
-        return log.series() if log is not None and log.is_there else None
+        if (log := self.received.get(name)) is not None:
+            return log.series() if log.is_there else None
+        found = self._settled() if self.files else []
+        return next((one for one in found if one.name == name), None)
 
     # --- what is there by now --------------------------------------------------------------------
 
@@ -174,9 +175,10 @@ class Sources(Closing):
         logs = self.received.values()
         done = not logs
         while not done:
-            done = all(each.ended or each.is_full for each in logs)
+            done = all(each.rests for each in logs)
             for each in logs:
-                each.look()
+                if each.failed is not None:
+                    raise each.failed
             if far := [each.far for each in logs if each.far is not None]:
                 received = sum(each.received for each in far)
                 progress("receive", received, received + sum(each.lag_bytes or 0 for each in far))
@@ -320,21 +322,29 @@ class Sources(Closing):
         hold = self._follow or series.name in self.received or is_written(series.files[-1])
         state = self._states().get(series.name)
         begin = None if state is not None else self._begins.get(series.name)
-        made = SourceCursor(
+        made = self.cursors[series.name] = self.cursor(series, state, hold=hold, begin=begin)
+        return made
+
+    def cursor(
+        self,
+        series: LogSeries,
+        state: SourceState | None,
+        *,
+        hold: bool,
+        begin: Position | None,
+        learned: Iterable[Learned] = (),
+    ) -> SourceCursor:
+        """A `SourceCursor`, with what is known of the source."""
+        return SourceCursor(
             series,
             state,
             self.given,
             hold=hold,
             begin=begin,
+            learned=learned,
             cascades=self.cascades,
-            lowers_names=self.lowers_names(series.name),
+            lowers_names=self._cases.get(series.name, self._lowers_names),
         )
-        self.cursors[series.name] = made
-        return made
-
-    def lowers_names(self, name: str) -> bool | None:
-        """Whether a source puts names into lower case, as far as is known."""
-        return self._cases.get(name, self._lowers_names)
 
     def lower_names(self, *, by_name: bool) -> bool:
         """Whether any source puts names into lower case: by the argument, the lake, its server.

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
-import math
 import time
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from tailrace.errors import LakeChanged, PipelineError
-from tailrace.position import Position
+from tailrace.errors import PipelineError
 from tailrace.printable import printable
 from tailrace.schema.catalogue import CASE_REMEDY
 from tailrace.schema.catalogue_json import from_json, to_json
 from tailrace.schema.letter_case import lowered
-from tailrace.spark.lake.asides import Asides, in_order, since
+from tailrace.spark.lake.asides import Asides, since
 from tailrace.spark.lake.assemble import Made
 from tailrace.spark.manifest.damage import reading
 from tailrace.spark.manifest.manifest_json import with_status
 from tailrace.spark.mirror.complete import statuses
 from tailrace.spark.mirror.helper_tables import Followed, follow, is_helper, left_over
-from tailrace.spark.mirror.report import Totals, report_of
+from tailrace.spark.mirror.report import report_of
 from tailrace.spark.mirror.splits import SplitJob, write_tables
 from tailrace.spark.mirror.statements import (
     between,
@@ -32,13 +28,11 @@ from tailrace.spark.mirror.statements import (
     first_statement,
     is_named,
     placed,
-    planned,
     restart,
 )
 from tailrace.spark.mirror.unnamed import Missing, missing_names
 from tailrace.spark.state.cascade.build import carry_out
 from tailrace.spark.state.cascade.keys import links_of
-from tailrace.spark.state.cascade.turns import turns
 from tailrace.spark.state.current import patching
 from tailrace.spark.state.current.build import build
 from tailrace.spark.state.failure import Failure, check_writable, failure
@@ -49,7 +43,8 @@ from tailrace.table_name import TableName
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from tailrace.columns import Split, TableChange
+    from tailrace.columns import TableChange
+    from tailrace.position import Position
     from tailrace.schema.catalogue import Catalogue
     from tailrace.schema.tables import TableState as GivenTable
     from tailrace.spark.input.server_log import Progress
@@ -68,13 +63,9 @@ if TYPE_CHECKING:
     from tailrace.spark.runtime.workers import Workers
     from tailrace.spark.state.built import Built, State
     from tailrace.spark.state.changelog import ChangeFile
-    from tailrace.spark.state.current.patching import Patches
     from tailrace.values.schema import TableDefinition
 
 
-_TRIES: Final = 3
-_LOOK_SECONDS: Final = 600.0
-"""How often a run looks at all tables, for what others did to those that no batch is about."""
 _NEVER: Final = 1 << 127
 """More than any `_seq`."""
 
@@ -117,11 +108,10 @@ class Again:
         return self.has(key) and key not in self.anew
 
 
-_ALL: Final = Again()
 _NOTHING_MISSING: Final = Missing()
 
 
-class _Cut(Exception):
+class Cut(Exception):
     """A batch is to be cut in two at a place in a source's log."""
 
     def __init__(self, source: str, place: Position) -> None:
@@ -130,263 +120,147 @@ class _Cut(Exception):
         self.place = place
 
 
-class Batches:
-    """Runs batches on an open lake, one after the other.
+@dataclass(frozen=True)
+class Setting:
+    """What the batches of a run have in common.
 
     ``tell`` is told how far a batch is, as `mirror`'s ``progress``, also from other threads.
-    ``patches`` are other limits of merge-on-read than the usual ones, where that is the mode.
     ``wanted`` and ``complete`` look at the tables of a new lake. ``servers`` are the sources that
     can be asked for columns which the log does not name: their tables have no rows without names
     (`tailrace.spark.mirror.unnamed`). ``given`` are definitions of tables that the user gave.
     ``statements`` is as in `mirror`.
     """
 
-    def __init__(
-        self,
-        store: LakeStore,
-        options: LakeOptions,
-        workers: Workers,
-        tell: Progress,
-        patches: Patches | None = None,
-        wanted: WantedTables | None = None,
-        complete: CompleteTables | None = None,
-        servers: Collection[str] = (),
-        given: Sequence[TableDefinition | GivenTable] = (),
-        statements: Literal["error", "skip"] = "error",
-    ) -> None:
-        self.offers: dict[TableName, Answer] = {}
-        """What the log last read tells of tables that are still without names."""
-        self._servers = servers
-        self._store = store
-        self._options = options
-        self._workers = workers
-        self._tell = tell
-        beside = options.update_mode == "merge-on-read"
-        self._patches = (patches or patching.DEFAULT_PATCHES) if beside else None
-        self._asked = wanted
-        self._complete = complete
-        self._applies = options.cascades == "apply"
-        self._given = given
-        self._statements = statements
-        self._every: Mapping[str, Taken] = {}
-        self._followed: Mapping[str, Followed] = {}
-        """The tables of each source that a batch reads although they are not selected."""
-        self._checked = self._whole = False
-        self._looked = -math.inf
-        """When all tables were last looked at."""
+    store: LakeStore
+    options: LakeOptions
+    workers: Workers
+    tell: Progress
+    wanted: WantedTables | None = None
+    complete: CompleteTables | None = None
+    servers: Collection[str] = ()
+    given: Sequence[TableDefinition | GivenTable] = ()
+    statements: Literal["error", "skip"] = "error"
+
+    @property
+    def applies(self) -> bool:
+        """Whether what foreign keys do is carried out."""
+        return self.options.cascades == "apply"
+
+    def key(self, source: str, name: str) -> str:
+        """What the lake calls a source's table."""
+        return f"{source}/{name}" if self.options.shards else name
+
+    def name(self, key: str, source: str) -> str:
+        """What a source calls its table."""
+        return key.removeprefix(f"{source}/") if self.options.shards else key
+
+
+def restarts(
+    setting: Setting, source: str, taken: Taken
+) -> dict[str, tuple[Position, TableChange]]:
+    """The tables that are set aside and come back in what was taken, and the first statement that
+    each does so by.
+    """
+    found = {}
+    for key, table in with_status(setting.store.manifest.tables):
+        status = table.set_aside
+        if table.source != source or status is None or not can_restart(status):
+            continue
+        if (where := restart(taken.splits, setting.name(key, source), status)) is not None:
+            found[key] = where
+    return found
+
+
+@dataclass
+class Batch:
+    """What was ``taken`` of each source, to be made and committed once.
+
+    It is a part of what is taken in ``every``. ``again`` says which tables are taken up, if that is
+    what it is for. It ``looks`` at all tables for what others did to them, or at its own alone.
+    With ``cuts`` it is to be cut where a statement ends a table's state. ``checks`` decides whether
+    a new lake may begin so; ``partly``: more is to come that was there when the run began.
+    """
+
+    setting: Setting
+    taken: Mapping[str, Taken]
+    again: Again
+    every: Mapping[str, Taken]
+    looks: bool
+    cuts: bool
+    checks: CompleteTables | None
+    partly: bool
+    offers: dict[TableName, Answer] = field(default_factory=dict, init=False)
+    """What the log tells of tables that are still without names."""
+    looked: bool = field(default=False, init=False)
+    """Whether it has looked at all tables."""
+
+    def __post_init__(self) -> None:
+        self._store, self._options = self.setting.store, self.setting.options
+        self._key, self._name = self.setting.key, self.setting.name
+        self._followed: dict[str, Followed] = {}
+        """The tables of each source that the batch reads although they are not selected."""
+        self._restarts: dict[str, TableChange] = {}
+        """The tables that come back with the statement that the batch begins with."""
         self._skipped: dict[str, SkippedStatements] = {}
-        self.partly = False
-        """Whether more of servers' logs is to come that was there when this run began."""
 
-    def run(
-        self, taken: Mapping[str, Taken], seconds: dict[str, float] | None = None
-    ) -> MirrorReport:
-        """Bring the lake forward by what was taken of each source, in one commit.
-
-        Where foreign keys are carried out, in one for each of the parts between which they change.
-
-        A table that fails is set aside, and the commit is of the others
-        (`tailrace.spark.state.failure` says what is a table's failure). ``seconds`` are those spent
-        before, by phase, for the report. Where the batch fails, the lake is as it was, and another
-        may be run. It is done again, a few times, where others write to tables of the lake
-        meanwhile; then it raises `LakeChanged`.
-        """
-        self._every = taken
-        if not self._applies:
-            return self._in_parts(taken, seconds)
-        totals = Totals()
-        for part in self._in_turn(taken):
-            totals.add(self._in_parts(part, seconds))
-            seconds = None
-        return totals.report(self._nothing(seconds))
-
-    def _nothing(self, seconds: dict[str, float] | None = None) -> MirrorReport:
-        return report_of(self._store.manifest, {}, {}, {}, 0, seconds or {})
-
-    def _in_parts(
-        self, taken: Mapping[str, Taken], seconds: dict[str, float] | None
-    ) -> MirrorReport:
-        """Run a batch; in two where it must be cut at a statement (`mirror.statements`).
-
-        It is checked as a whole whether a new lake may begin so.
-        """
-        checked = self._checked
-        try:
-            try:
-                self._cut_where_tables_restart(taken)
-                return self._again_and_again(taken, _ALL, seconds)
-            except _Cut as cut:
-                self._checked = checked or not self._store.manifest.version
-                parts = self._parts(taken, cut)
-            self._whole = not parts
-            if self._whole:
-                return self._again_and_again(taken, _ALL, seconds)
-            totals = Totals()
-            for part in parts:
-                totals.add(self._in_parts(part, seconds))
-                seconds = None
-            return totals.report(self._nothing())
-        finally:
-            self._checked, self._whole = checked, False
-
-    def _cut_where_tables_restart(self, taken: Mapping[str, Taken]) -> None:
-        """Raise `_Cut` where a table that is set aside comes back, but at the batch's begin."""
+    def run(self, seconds: dict[str, float]) -> MirrorReport:
+        """Make and commit it; ``seconds`` were spent before, by phase. Raises also `Cut`."""
+        store, again, taken = self._store, self.again, self.taken
+        laps = _Laps(dict(seconds))
         for source, each in taken.items():
-            places = [at for at, _ in self._restarts(source, each).values() if at > each.begin]
-            if places:
-                raise _Cut(source, min(places))
-
-    def _restarts(self, source: str, taken: Taken) -> dict[str, tuple[Position, TableChange]]:
-        """The tables that are set aside and come back in what was taken, and the first statement
-        that each does so by.
-        """
-        found = {}
-        for key, table in with_status(self._store.manifest.tables):
-            status = table.set_aside
-            if table.source != source or status is None or not can_restart(status):
-                continue
-            if (where := restart(taken.splits, self._name(key, source), status)) is not None:
-                found[key] = where
-        return found
-
-    def _parts(self, taken: Mapping[str, Taken], cut: _Cut) -> list[dict[str, Taken]]:
-        """A batch as two: other sources are in the first."""
-        each = taken[cut.source]
-        splits = self._planned(cut.source, each, [cut.place])
-        first = [one for one in splits if Position(one.file, one.start) < cut.place]
-        rest = splits[len(first) :]
-        if not (first and rest):  # no transaction begins there: tables stand still from the begin
-            return []
-        return [
-            {**taken, cut.source: replace(each, splits=first)},
-            {cut.source: replace(each, splits=rest)},
-        ]
-
-    def _planned(self, source: str, taken: Taken, cuts: Collection[Position] = ()) -> list[Split]:
-        state = self._store.manifest.sources.get(source)
-        return planned(taken, state, self._given, cuts=cuts, cascades=self._applies)
-
-    def _in_turn(self, taken: Mapping[str, Taken]) -> list[dict[str, Taken]]:
-        """What is taken as several batches, where foreign keys that are carried out change."""
-        parts = [
-            [(source, replace(each, splits=splits)) for splits in turns(each.splits) or [[]]]
-            for source, each in taken.items()
-        ]
-        return [dict(each for each in some if each is not None) for some in zip_longest(*parts)]
-
-    def take_up(self, taken: Mapping[str, Taken], again: Again) -> MirrorReport:
-        """Take up tables that were set aside, by what was taken of their source since then.
-
-        Those that fail are set aside as before, with the new reason. Raises as `run`.
-        """
-        if not self._applies:
-            return self._again_and_again(taken, again, None)
-        totals = Totals()
-        offers: dict[TableName, Answer] = {}
-        ((source, every),) = taken.items()
-        begun = every.begun
-        *before, last = turns(every.splits) or [[]]
-        for splits in before:
-            reached = str(Position(splits[-1].file, splits[-1].end))
-            now = replace(again, reached=reached, known=None)
-            part = {source: replace(every, splits=splits, begun=begun)}
-            totals.add(self._again_and_again(part, now, None))
-            offers |= self.offers
-            again = self._still(replace(again, anew=frozenset()), reached)
-            begun = self._store.manifest.points.get(source, {}).get(reached)
-            if not again.keys:
-                break
-        if again.keys:
-            part = {source: replace(every, splits=last, begun=begun)}
-            totals.add(self._again_and_again(part, again, None))
-        self.offers = offers | self.offers
-        return totals.report(report_of(self._store.manifest, {}, {}, {}, 0, {}))
-
-    def _still(self, again: Again, reached: str) -> Again:
-        """The same for those of its tables that have come as far as a position."""
-        found = set()
-        for key in again.keys or ():
-            status = self._store.manifest.tables[key].set_aside
-            if status is not None and min(status.parts.values(), key=in_order) == reached:
-                found.add(key)
-        return replace(again, keys=frozenset(found))
-
-    def _again_and_again(
-        self, taken: Mapping[str, Taken], again: Again, seconds: dict[str, float] | None
-    ) -> MirrorReport:
-        for _ in range(_TRIES - 1):
-            with contextlib.suppress(LakeChanged):
-                return self._run(taken, again, seconds)
-        return self._run(taken, again, seconds)
-
-    def _run(
-        self, taken: Mapping[str, Taken], again: Again, seconds: dict[str, float] | None
-    ) -> MirrorReport:
-        store = self._store
-        laps = _Laps(dict(seconds or {}))
-        try:
-            self._followed = {
-                source: self._follow(source, each, again) for source, each in taken.items()
-            }
-            restarts = self._all_restarts(taken) if again.keys is None else {}
-            retried = again.keys or frozenset(restarts)
-            asides = Asides(store.manifest, self._options.keep, retried, again.reached)
-            files, quiet = self._read(taken, asides, again)
-            touched = self._touched(taken, files, restarts, again)
-            aside = (again.keys or frozenset()) - again.anew
-            now = time.monotonic()
-            all_tables = again.keys is None and now - self._looked > _LOOK_SECONDS
-            keys = None if all_tables else self._of_all_sources(touched)
-            unusable = store.refresh(self._in_tasks, aside, keys)
-            self._looked = now if all_tables else self._looked
-            asides = replace(asides, before=store.manifest)
-            for key, cause in unusable.items():
-                if key not in again.anew:
-                    asides.fail_state(key, store.manifest.tables[key], cause)
-            laps.lap("read")
-            with reading(f"what the lake {store.label} has"):
-                made = self._made(taken, files, quiet, asides, again, restarts, touched, laps)
-                if again.keys is None:
-                    made = replace(made, incomplete=self._incomplete(taken, made))
-                    self._cut_where_tables_end(taken, asides, made)
-                self._tell("commit", 0, 1)
-                manifest = store.commit(made)
-        except BaseException:
-            store.discard()
-            raise
-        self._tell("commit", len(manifest.tables), len(manifest.tables))
+            self._followed[source] = self._follow(source, each)
+            for key, (at, change) in restarts(self.setting, source, each).items():
+                if again.keys is None and at == each.begin:
+                    self._restarts[key] = change
+        retried = again.keys or frozenset(self._restarts)
+        self._asides = Asides(store.manifest, self._options.keep, retried, again.reached)
+        files, quiet = self._read()
+        touched = self._touched(files)
+        aside = (again.keys or frozenset()) - again.anew
+        keys = None if self.looks else self._of_all_sources(touched)
+        unusable = store.refresh(self._in_tasks, aside, keys)
+        self.looked = self.looks
+        self._asides = replace(self._asides, before=store.manifest)
+        for key, cause in unusable.items():
+            if key not in again.anew:
+                self._asides.fail_state(key, store.manifest.tables[key], cause)
+        laps.lap("read")
+        with reading(f"what the lake {store.label} has"):
+            made = self._made(files, quiet, touched, laps)
+            if again.keys is None:
+                made = replace(made, incomplete=self._incomplete(made))
+                self._cut_where_tables_end(made)
+            self.setting.tell("commit", 0, 1)
+            manifest = store.commit(made)
+        self.setting.tell("commit", len(manifest.tables), len(manifest.tables))
         laps.lap("commit")
         size = sum(split.end - split.start for each in taken.values() for split in each.splits)
         landed = {key: made.files[key] for key in made.files if key in manifest.tables}
         report = report_of(
-            manifest, landed, made.built, made.histories, size, laps.seconds, restarts.keys()
+            manifest, landed, made.built, made.histories, size, laps.seconds, self._restarts.keys()
         )
-        return report if again.keys is not None else replace(report, skipped=dict(self._skipped))
+        return report if again.keys is not None else replace(report, skipped=self._skipped)
 
-    def _touched(
-        self,
-        taken: Mapping[str, Taken],
-        files: Mapping[str, Sequence[ChangeFile]],
-        restarts: Collection[str],
-        again: Again,
-    ) -> frozenset[str]:
+    def _touched(self, files: Mapping[str, Sequence[ChangeFile]]) -> frozenset[str]:
         """The keys of the tables that the batch is about: those with changes, and those that
         statements name. Where foreign keys are carried out, it may be about any table of a source.
         """
         tables = self._store.manifest.tables
-        if again.keys is not None:
-            return again.keys
-        found = {*files, *restarts}
-        if self._applies:
-            found |= {key for key in tables if tables[key].source in taken}
-        for source, each in taken.items():
+        if self.again.keys is not None:
+            return self.again.keys
+        found = {*files, *self._restarts}
+        if self.setting.applies:
+            found |= {key for key in tables if tables[key].source in self.taken}
+        for source, each in self.taken.items():
             names = {name for change in table_changes(each.splits) for name in change.names}
             several = {name for name in names if name.endswith(".*")}
             found |= {self._key(source, name) for name in names - several}
             for key in tables if several else ():
                 if any(is_named(name, self._name(key, source)) for name in several):
                     found.add(key)
-        return frozenset(key for key in found if key not in tables or tables[key].source in taken)
+        return frozenset(
+            key for key in found if key not in tables or tables[key].source in self.taken
+        )
 
     def _of_all_sources(self, keys: Collection[str]) -> Collection[str]:
         """The keys of tables, and of shards those of the same tables of other sources."""
@@ -396,71 +270,60 @@ class Batches:
         names = {key.removeprefix(f"{one}/") for key in keys for one in sources}
         return {*keys, *(self._key(source, name) for source in sources for name in names)}
 
-    def _all_restarts(self, taken: Mapping[str, Taken]) -> dict[str, TableChange]:
-        """The tables that come back with the statement that the batch begins with."""
-        return {
-            key: change
-            for source, each in taken.items()
-            for key, (at, change) in self._restarts(source, each).items()
-            if at == each.begin
-        }
-
-    def _cut_where_tables_end(self, taken: Mapping[str, Taken], asides: Asides, made: Made) -> None:
-        """Raise `_Cut` where a statement inside the batch may end the state of a table, so that
+    def _cut_where_tables_end(self, made: Made) -> None:
+        """Raise `Cut` where a statement inside the batch may end the state of a table, so that
         the table has all from before it. A history has a new gap if it ended one, and continued.
         """
         gone: dict[str, set[str]] = {}
-        for key in asides.rejected:
-            each = asides.tables[key]
+        for key in self._asides.rejected:
+            each = self._asides.tables[key]
             gone.setdefault(each.source, set()).add(str(TableName(each.database, each.table)))
         for key, built in made.histories.items():
             known = self._store.manifest.tables.get(key)
             before = known.history.gaps if known is not None and known.history is not None else ()
-            if len(built.rows.gaps) > len(before) and key not in asides.retried:
-                source = known.source if known is not None else self._files_source(key, made, taken)
+            if len(built.rows.gaps) > len(before) and key not in self._asides.retried:
+                source = self._source(key, made.files.get(key, ()))
                 gone.setdefault(source, set()).add(self._name(key, source))
-        for source, tables in gone.items() if not self._whole else ():
-            if source in taken and (place := between(taken[source].splits, tables)) is not None:
-                raise _Cut(source, place)
-
-    def _files_source(self, key: str, made: Made, taken: Mapping[str, Taken]) -> str:
-        files = made.files.get(key, ())
-        return files[0].source if files else self._source_of(key, taken)
+        for source, tables in gone.items() if self.cuts else ():
+            splits = self.taken[source].splits if source in self.taken else ()
+            if (place := between(splits, tables)) is not None:
+                raise Cut(source, place)
 
     def _made(
         self,
-        taken: Mapping[str, Taken],
         files: dict[str, list[ChangeFile]],
         quiet: Mapping[str, Sequence[str]],
-        asides: Asides,
-        again: Again,
-        restarts: Mapping[str, TableChange],
         touched: frozenset[str],
         laps: _Laps,
     ) -> Made:
         """What the changes make of the committed states."""
-        sources = self._changes(taken, files, asides, again, restarts, touched)
+        taken, again, asides = self.taken, self.again, self._asides
+        sources = self._changes(files, touched)
         followers: frozenset[str] = frozenset()
-        if self._applies:
-            sources, followers = self._carried_out(sources, taken, files, quiet, asides, again)
+        if self.setting.applies:
+            sources, followers = self._carried_out(sources, files, quiet)
             laps.lap("cascades")
-        built = self._current(sources, again) if "current" in self._options.keep else {}
+        built: dict[str, Built] = {}
+        if "current" in self._options.keep:
+            is_patched = self._options.update_mode == "merge-on-read"
+            patches = patching.DEFAULT_PATCHES if is_patched else None
+            built = self._built("current", sources, partial(build, patches=patches))
         laps.lap("current")
         histories: dict[str, Built] = {}
         if "history" in self._options.keep:
-            histories = self._history(sources, again)
-            histories |= self._with_gaps(histories, restarts)
+            histories = self._built("history", sources, build_history)
+            histories |= self._with_gaps(histories)
             laps.lap("history")
         not_kept = self._not_kept()
         causes = [(key, each.failed) for key, each in built.items()]
         causes += [(key, each.failed) for key, each in histories.items()]
         for key, cause in causes:
             if cause is not None and key not in not_kept:
-                self._fail(asides, key, files.get(key, ()), taken, cause, all=key in followers)
+                self._fail(key, files.get(key, ()), cause, all=key in followers)
         known = dict(with_status(self._store.manifest.tables))
         if any(key not in known or known[key].set_aside is None for key in asides.tables):
             check_writable(self._store.staging)
-        gone = self._left_over(taken, built.keys() | histories.keys() | files.keys())
+        gone = self._left_over(built.keys() | histories.keys() | files.keys())
         gone = {key for key in gone - asides.tables.keys() if again.has(key)}
         left_out = gone | not_kept
         built = {key: each for key, each in built.items() if key not in left_out}
@@ -480,11 +343,11 @@ class Batches:
                 points[name] = {again.reached: state}
         if again.known is not None:
             (name,) = taken
-            states[name] = self._knowing(name, again.known, asides)
+            states[name] = self._knowing(name, again.known)
         landing = {
             key: found
             for key, each in files.items()
-            if key not in left_out and (found := self._landing(key, each, asides, again))
+            if key not in left_out and (found := self._landing(key, each))
         }
         return Made(
             landing,
@@ -492,7 +355,7 @@ class Batches:
             states,
             self._options,
             histories={k: each for k, each in histories.items() if k not in asides.tables},
-            origins=self._renamed(taken),
+            origins=self._renamed(),
             asides=asides,
             anew=(again.anew | gone) - asides.tables.keys(),
             points=points,
@@ -502,30 +365,28 @@ class Batches:
     def _carried_out(
         self,
         sources: Mapping[str, SourceChanges],
-        taken: Mapping[str, Taken],
         files: dict[str, list[ChangeFile]],
         quiet: Mapping[str, Sequence[str]],
-        asides: Asides,
-        again: Again,
     ) -> tuple[dict[str, SourceChanges], frozenset[str]]:
         """What there is with what foreign keys did, and the keys of the tables that follow others.
 
         Their changes are put into ``files``.
         """
+        again = self.again
         found: dict[str, SourceChanges] = {}
         followers: set[str] = set()
         top = self._store.staging / "cascades"
         for number, (source, changes) in enumerate(sources.items()):
-            splits = taken[source].splits
+            splits = self.taken[source].splits
             states = splits[-1].keys if splits else ()
             keys = dict(self._options.keys)
             links = links_of(states, changes.wanted, keys).carried
             children = {self._key(source, each.child): each.child for each in links}
             followers |= children.keys()
-            for key in children.keys() & asides.tables.keys():
-                self._stand_whole(key, asides)
-            unread = self._unread(source, children, asides, again)
-            mine = [each for each in links if self._works_on(source, each.child, asides, again)]
+            for key in children.keys() & self._asides.tables.keys():
+                self._stand_whole(key)
+            unread = self._unread(source, children)
+            mine = [each for each in links if self._works_on(source, each.child)]
             done = carry_out(
                 changes,
                 source,
@@ -540,7 +401,7 @@ class Batches:
                 key = self._key(source, name)
                 there = key in files or key in self._store.manifest.tables  # else it has no rows
                 if there and again.has(key):
-                    self._fail(asides, key, files.get(key, ()), taken, cause, all=True)
+                    self._fail(key, files.get(key, ()), cause, all=True)
             for name, each in done.files.items():
                 files[self._key(source, name)] = list(each)
             for key in [self._key(source, f"{one}.{two}") for one, two in again.also]:
@@ -553,29 +414,29 @@ class Batches:
             )
         return found, frozenset(followers)
 
-    def _stand_whole(self, key: str, asides: Asides) -> None:
+    def _stand_whole(self, key: str) -> None:
         """Let the changelog of a table that is set aside stand still, too.
 
         What foreign keys do to its rows is not known before it is taken up again.
         """
+        asides = self._asides
         found = asides.tables[key]
         if "changelog" in self._options.keep and not asides.stands(key, "changelog"):
             status = found.status
             cause = Failure(status.reason, status.origins, status.unnamed, status.needs)
             asides.fail(key, found.database, found.table, found.source, cause, all=True)
 
-    def _works_on(self, source: str, name: str, asides: Asides, again: Again) -> bool:
+    def _works_on(self, source: str, name: str) -> bool:
         """Whether a table that follows others is made in the batch, or others follow it there."""
         key = self._key(source, name)
-        if again.has(key):
-            return key not in asides.tables
-        return bool(again.anew) and TableName.parse(name) in again.also
+        if self.again.has(key):
+            return key not in self._asides.tables
+        return bool(self.again.anew) and TableName.parse(name) in self.again.also
 
-    def _unread(
-        self, source: str, children: Mapping[str, str], asides: Asides, again: Again
-    ) -> dict[str, str]:
+    def _unread(self, source: str, children: Mapping[str, str]) -> dict[str, str]:
         """The tables of which not all changes are there, and why."""
         kept = "changelog" in self._options.keep
+        asides, again = self._asides, self.again
         found = {}
         for key, each in asides.tables.items():
             if each.source == source and (not kept or asides.stands(key, "changelog")):
@@ -586,15 +447,15 @@ class Batches:
                 found[children[key]] = "what its rows were then is not known any more"
         return found
 
-    def _knowing(self, source: str, known: Catalogue, asides: Asides) -> SourceState:
+    def _knowing(self, source: str, known: Catalogue) -> SourceState:
         """How far the lake has a source, with what was learned of tables that were taken up."""
         state = self._store.manifest.sources[source]
         catalogue = from_json(state.tables)
-        still = {(one.database, one.table) for one in asides.tables.values()}
+        still = {(one.database, one.table) for one in self._asides.tables.values()}
         catalogue.take_over(known, but=still)
         return replace(state, tables=to_json(catalogue))
 
-    def _incomplete(self, taken: Mapping[str, Taken], made: Made) -> dict[str, Status | None]:
+    def _incomplete(self, made: Made) -> dict[str, Status | None]:
         """The tables that become incomplete by what was taken, or are so no more."""
         if not {"current", "history"} & set(self._options.keep):
             return {}
@@ -607,23 +468,22 @@ class Batches:
                 continue
             database, table = TableName.parse(self._name(key, source))
             tables[key] = (source, database, table)
-        aside = {} if made.asides is None else made.asides.tables
+        aside = self._asides.tables
         for key, each in aside.items():
             tables.setdefault(key, (each.source, each.database, each.table))
         kept = made.built if "current" in self._options.keep else made.histories
         alive = kept.keys() | aside.keys()  # others were dropped
         tables = {key: each for key, each in tables.items() if key in alive}
-        found = statuses(self._store.manifest, taken, tables)
-        if self._complete is not None and not self._checked:
+        found = statuses(self._store.manifest, self.taken, tables)
+        if self.checks is not None:
             whole = not self.partly
-            self._complete.check(self._store.manifest, found, tables, taken, whole=whole)
+            self.checks.check(self._store.manifest, found, tables, self.taken, whole=whole)
         return found
 
-    def _landing(
-        self, key: str, files: Sequence[ChangeFile], asides: Asides, again: Again
-    ) -> Sequence[ChangeFile]:
+    def _landing(self, key: str, files: Sequence[ChangeFile]) -> Sequence[ChangeFile]:
         """The files that go to a table's changelog."""
-        if asides.stands(key, "changelog") or not again.has(key):
+        again = self.again
+        if self._asides.stands(key, "changelog") or not again.has(key):
             return ()
         if again.keys is None or key in again.anew or "changelog" not in self._options.keep:
             return files
@@ -631,27 +491,22 @@ class Batches:
 
     def _fail(
         self,
-        asides: Asides,
         key: str,
         files: Sequence[ChangeFile],
-        taken: Mapping[str, Taken],
         cause: Failure,
         *,
         all: bool = False,  # noqa: A002 - as `Asides.fail` calls it
     ) -> None:
         """Set a table aside that may be new to the lake; its cause has names of its source."""
-        known = self._store.manifest.tables.get(key)
-        if known is not None:
-            source = known.source
-        else:
-            source = files[0].source if files else self._source_of(key, taken)
+        known, asides = self._store.manifest.tables.get(key), self._asides
+        source = self._source(key, files)
         named = (self._key(source, each) for each in cause.origins)
         there = self._store.manifest.tables
         origins = tuple(each for each in named if each in there or each in asides.tables)
         cause = replace(cause, origins=origins)
         if cause.rejected:
             asides.rejected.add(key)
-            splits = taken[source].splits if source in taken else ()
+            splits = self.taken[source].splits if source in self.taken else ()
             before = known.set_aside if known is not None else None
             if before is not None and cause.reason in before.reason:  # it names the statement
                 cause = replace(cause, reason=before.reason)
@@ -665,63 +520,64 @@ class Batches:
             database, table = files[0].database, files[0].table
         asides.fail(key, database, table, source, cause, all=all)
 
-    def _source_of(self, key: str, taken: Mapping[str, Taken]) -> str:
-        """The source of a table that the lake does not know, and of which there is no file.
-
-        It is known from a statement alone, then.
-        """
+    def _source(self, key: str, files: Sequence[ChangeFile]) -> str:
+        """The source of a table. If neither the lake nor a file has it, a statement names it."""
+        if (known := self._store.manifest.tables.get(key)) is not None:
+            return known.source
+        if files:
+            return files[0].source
         return next(
             source
-            for source, each in taken.items()
+            for source, each in self.taken.items()
             for split in each.splits
             for change in split.changes
             if key in {self._key(source, change.table), self._key(source, change.renamed or "")}
         )
 
     def _read(
-        self, taken: Mapping[str, Taken], asides: Asides, again: Again
+        self,
     ) -> tuple[dict[str, list[ChangeFile]], dict[str, list[str]]]:
         """Decode all splits; the changelog files by table's key, in log order.
 
         With files of the changes that do nothing to other rows, by source.
         """
         folder = self._store.staging / "changelog"
-        options = self._options
-        asked = None if self._store.manifest.version else self._asked
+        taken, again, asides = self.taken, self.again, self._asides
+        options, setting = self._options, self.setting
+        asked = None if self._store.manifest.version else setting.wanted
         tables = options.tables if asked is None else asked.tables
         unread = {source: asides.unread(source) for source in taken}
         jobs = [
             SplitJob(
                 replace(split, changes=()),  # what statements did is worked out here
-                *(tables.with_also(self._followed[source].read), self._statements),
+                *(tables.with_also(self._followed[source].read), setting.statements),
                 *(folder, options.shards),
                 skip=unread[source],
                 only=again.read,
-                named=source in self._servers,
-                cascades=self._applies,
+                named=source in setting.servers,
+                cascades=setting.applies,
             )
             for source, each in taken.items()
             for split in each.splits
         ]
         sizes = [job.split.end - job.split.start for job in jobs]
         total = sum(sizes)
-        self._tell("read", 0, total)
-        results = self._workers.run(
+        setting.tell("read", 0, total)
+        results = setting.workers.run(
             write_tables,
             jobs,
             total,
-            lambda finished: self._tell("read", sum(sizes[:finished]), total),
+            lambda finished: setting.tell("read", sum(sizes[:finished]), total),
         )
         if asked is not None:
-            every = [*taken.values(), *self._every.values()]
+            every = [*taken.values(), *self.every.values()]
             asked.read(_tables_of(every).union(*(each.met for each in results)))
-        self._skipped = {}
         for job, each in zip(jobs, results, strict=True):
             if each.skipped is not None:
                 known = self._skipped.get(job.split.source)
                 now = each.skipped if known is None else known + each.skipped
                 self._skipped[job.split.source] = now
-        parts, missing = self._named(taken, jobs, results, again)
+        parts, missing = self._named(jobs, results)
         files: dict[str, list[ChangeFile]] = {}
         for _, written in parts:
             for file in sorted(written.files, key=lambda each: each.first):
@@ -747,23 +603,20 @@ class Batches:
         return files, quiet
 
     def _named(
-        self,
-        taken: Mapping[str, Taken],
-        jobs: Sequence[SplitJob],
-        results: Sequence[Written],
-        again: Again,
+        self, jobs: Sequence[SplitJob], results: Sequence[Written]
     ) -> tuple[list[tuple[str, Written]], dict[str, Missing]]:
         """What was read, by source, with rows that are taken without names; and what is missing.
 
         What later rows tell of the missing names is in `offers`.
         """
         missing: dict[str, Missing] = {}
-        self.offers = {}
-        for source in taken.keys() & set(self._servers):
+        for source in self.taken.keys() & set(self.setting.servers):
             own = [
                 each for each in zip(jobs, results, strict=True) if each[0].split.source == source
             ]
-            missing[source] = found = missing_names(taken[source].splits, own, again.answers)
+            missing[source] = found = missing_names(
+                self.taken[source].splits, own, self.again.answers
+            )
             self.offers |= found.offers
         more = []
         for job in jobs:
@@ -779,16 +632,14 @@ class Batches:
         if not more:
             return parts, missing
         total = sum(job.split.end - job.split.start for job in more)
-        bare = self._workers.run(write_tables, more, total)
+        bare = self.setting.workers.run(write_tables, more, total)
         parts += [(job.split.source, each) for job, each in zip(more, bare, strict=True)]
         return parts, missing
 
-    def _with_gaps(
-        self, histories: Mapping[str, Built], restarts: Mapping[str, TableChange]
-    ) -> dict[str, Built]:
+    def _with_gaps(self, histories: Mapping[str, Built]) -> dict[str, Built]:
         """The histories of tables that come back lack the versions since they stood still."""
         found = {}
-        for key, change in restarts.items():
+        for key, change in self._restarts.items():
             built, state = histories.get(key), self._store.manifest.tables[key]
             status = state.set_aside
             if built is None or built.failed is not None or status is None:
@@ -805,17 +656,12 @@ class Batches:
         return found
 
     def _changes(
-        self,
-        taken: Mapping[str, Taken],
-        files: Mapping[str, Sequence[ChangeFile]],
-        asides: Asides,
-        again: Again,
-        restarts: Collection[str],
-        touched: frozenset[str],
+        self, files: Mapping[str, Sequence[ChangeFile]], touched: frozenset[str]
     ) -> dict[str, SourceChanges]:
         """What is new of each source, and the states that its tables have in the lake."""
+        again, asides = self.again, self._asides
         found = {}
-        for source, each in taken.items():
+        for source, each in self.taken.items():
             current: dict[str, State] = {}
             history: dict[str, State] = {}
             for key in sorted(touched & self._store.manifest.tables.keys()):
@@ -844,7 +690,7 @@ class Batches:
                 strangers=again.strangers,
                 restarted=frozenset(
                     self._name(key, source)
-                    for key in restarts
+                    for key in self._restarts
                     if self._store.manifest.tables[key].source == source
                 ),
                 wanted=partial(self._wanted, source),
@@ -855,29 +701,15 @@ class Batches:
     def _deleted(self, source: str, name: str) -> Mapping[str, DeletedRows]:
         return self._store.deleted(self._key(source, name))
 
-    def _current(self, sources: Mapping[str, SourceChanges], again: Again) -> dict[str, Built]:
-        """The current states of the tables that the batch is about, by key."""
+    def _built(
+        self, part: str, sources: Mapping[str, SourceChanges], make: Callable[..., dict[str, Built]]
+    ) -> dict[str, Built]:
+        """The current states or the histories of the tables that the batch is about, by key."""
         built: dict[str, Built] = {}
-        for source, changes, folder in self._apart(sources, "current"):
-            done = build(
-                changes,
-                self._in_tasks,
-                folder,
-                keys=dict(self._options.keys),
-                patches=self._patches,
-            )
-            for name, each in done.items():
-                if again.has(key := self._key(source, name)):
-                    built[key] = each
-        return built
-
-    def _history(self, sources: Mapping[str, SourceChanges], again: Again) -> dict[str, Built]:
-        """The histories of the tables that the batch is about, by key."""
-        built: dict[str, Built] = {}
-        for source, changes, folder in self._apart(sources, "history"):
-            done = build_history(changes, self._in_tasks, folder, keys=dict(self._options.keys))
-            for name, each in done.items():
-                if again.has(key := self._key(source, name)):
+        keys = dict(self._options.keys)
+        for source, changes, folder in self._apart(sources, part):
+            for name, each in make(changes, self._in_tasks, folder, keys=keys).items():
+                if self.again.has(key := self._key(source, name)):
                     built[key] = each
         return built
 
@@ -895,17 +727,17 @@ class Batches:
             folder.mkdir()
             yield source, [each], folder
 
-    def _renamed(self, taken: Mapping[str, Taken]) -> dict[str, str]:
+    def _renamed(self) -> dict[str, str]:
         """The sources of tables that got their names from others, by key."""
         return {
             self._key(source, change.renamed): source
-            for source, each in taken.items()
+            for source, each in self.taken.items()
             for split in each.splits
             for change in split.changes
             if change.renamed is not None and self._wanted(source, change.renamed)
         }
 
-    def _follow(self, source: str, taken: Taken, again: Again) -> Followed:
+    def _follow(self, source: str, taken: Taken) -> Followed:
         """The tables that are read although they are not selected.
 
         A part of a batch that was cut keeps those that are renamed in a later part.
@@ -913,20 +745,21 @@ class Batches:
         if self._options.tables.takes_all:
             return Followed()
         sources = self._store.manifest.sources
-        before = taken.begun if again.keys is not None else sources.get(source)
+        is_again = self.again.keys is not None
+        before = taken.begun if is_again else sources.get(source)
         known = before.followed if before is not None else ()
-        if again.keys is not None:
+        if is_again:
             return follow(table_changes(taken.splits), known, self._options.tables)
-        every = self._every[source]
+        every = self.every[source]
         changes = [change for at, change in placed(every.splits) if at >= taken.begin]
         found = follow(changes, known, self._options.tables)
         return found if taken.end == every.end else replace(found, still=found.read)
 
-    def _left_over(self, taken: Mapping[str, Taken], made: Collection[str]) -> set[str]:
+    def _left_over(self, made: Collection[str]) -> set[str]:
         """The keys of the tables of online schema changes that are gone: nothing of them stays."""
         tables = self._store.manifest.tables
         found: set[str] = set()
-        for source, each in taken.items():
+        for source, each in self.taken.items():
 
             def is_there(database: str, table: str, source: str = source) -> bool:
                 key = self._key(source, str(TableName(database, table)))
@@ -950,21 +783,15 @@ class Batches:
             if not is_helper(name, self._options.tables)
         }
 
-    def _key(self, source: str, name: str) -> str:
-        return f"{source}/{name}" if self._options.shards else name
-
-    def _name(self, key: str, source: str) -> str:
-        return key.removeprefix(f"{source}/") if self._options.shards else key
-
     def _in_tasks(
         self, job: Callable[[Argument], Result], arguments: Sequence[Argument]
     ) -> list[Result]:
         total = len(arguments)
-        return self._workers.run(
+        return self.setting.workers.run(
             job,
             arguments,
             _bytes_read(arguments),
-            lambda finished: self._tell("current", finished, total),
+            lambda finished: self.setting.tell("current", finished, total),
         )
 
 

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Final
 from tailrace.columns.native import compile_all, is_small
 from tailrace.errors import LakeChanged
 from tailrace.spark.input.lag import SourceMoment
-from tailrace.spark.manifest.manifest_json import with_status
 from tailrace.spark.mirror.report import Moment, Totals, report_of
-from tailrace.spark.mirror.retry import take_up_named
+from tailrace.spark.mirror.retry import set_aside, take_up_named
 from tailrace.spark.runtime.memory import Tidy
 
 if TYPE_CHECKING:
@@ -21,8 +20,7 @@ if TYPE_CHECKING:
 
     from tailrace.spark.input.cursor import SourceCursor
     from tailrace.spark.input.sources import Sources
-    from tailrace.spark.lake.protocol import LakeStore
-    from tailrace.spark.mirror.batch import Batches
+    from tailrace.spark.mirror.batches import Batches
     from tailrace.spark.mirror.report import MirrorReport
     from tailrace.spark.mirror.unnamed import AskedNames
     from tailrace.spark.runtime.workers import Workers
@@ -47,7 +45,6 @@ class Loop:
     once. ``on_moment`` is called at each trigger. Else a batch takes all that there is room for.
     """
 
-    store: LakeStore
     sources: Sources
     batches: Batches
     workers: Workers
@@ -67,7 +64,7 @@ class Loop:
 
     def run(self) -> MirrorReport:
         """Run them; the sum of what was done. Raises what a batch raises."""
-        sources, store = self.sources, self.store
+        sources, store = self.sources, self.batches.store
         enough = self.most if self.follow else None
         sources.start(follow=self.follow)
         tidy = Tidy()
@@ -110,7 +107,7 @@ class Loop:
         it begins, and its options. ``begun`` is when planning began.
         """
         self._is_overtaken = False
-        new = not self.store.manifest.version and (caught_up or self.sources.waiting)
+        new = not self.batches.store.manifest.version and (caught_up or self.sources.waiting)
         taken = self.sources.take(enough, new=new)
         if not taken:
             return None
@@ -139,7 +136,7 @@ class Loop:
     def _take_up_named(self) -> bool:
         """Whether tables were taken up whose server was asked for their columns."""
         try:
-            reports = take_up_named(self.store, self.sources, self.batches, self.names, self.tell)
+            reports = take_up_named(self.sources, self.batches, self.names, self.tell)
         except LakeChanged:  # at the next trigger
             if not self.follow:
                 raise
@@ -159,16 +156,12 @@ class Loop:
         since = now - self._read[0][0] + (seconds if len(self._read) == 1 else 0.0)
         rate = sum(count for _, count in self._read) / max(since, 1e-3)
         moments = tuple(self._source(cursor) for cursor in self.sources.cursors.values())
-        aside = {
-            key: status
-            for key, table in with_status(self.store.manifest.tables)
-            if (status := table.set_aside) is not None
-        }
+        aside = set_aside(self.batches.store.manifest)
         self.on_moment(Moment(self._count, report, moments, rate, seconds, aside))
 
     def _source(self, cursor: SourceCursor) -> SourceMoment:
         """How far the lake has a source, measured against where the source is now."""
-        state = self.store.manifest.sources.get(cursor.name)
+        state = self.batches.store.manifest.sources.get(cursor.name)
         received = self.sources.received.get(cursor.name)
         far = received.far if received is not None else None
         lag = self.sources.lag(cursor)

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import shutil
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from tailrace.constants import MAGIC
 from tailrace.errors import LogPurged, UsageError
 from tailrace.position import Position, sequence_at
-from tailrace.spark.input.cursor import SourceCursor
 from tailrace.spark.input.server_log import ServerLog
 from tailrace.spark.input.start_position import SUFFIX, load
 from tailrace.spark.input.taken import Taken
@@ -38,18 +37,15 @@ if TYPE_CHECKING:
 
     from tailrace.columns import Split
     from tailrace.schema.catalogue import Catalogue
+    from tailrace.spark.input.cursor import SourceCursor
     from tailrace.spark.input.server_log import Progress
     from tailrace.spark.input.sources import Sources
-    from tailrace.spark.lake.protocol import LakeStore
     from tailrace.spark.manifest.manifest import Manifest, SourceState, TableState
     from tailrace.spark.manifest.status import Status
-    from tailrace.spark.mirror.batch import Batches
+    from tailrace.spark.mirror.batches import Batches
     from tailrace.spark.mirror.report import MirrorReport
     from tailrace.spark.mirror.unnamed import Answer, AskedNames
     from tailrace.table_filter import TableFilter
-
-
-NO_ANSWERS: Final[Mapping[TableName, Answer]] = {}
 
 
 @dataclass(frozen=True)
@@ -63,7 +59,6 @@ class _Group:
 
 
 def take_up(
-    store: LakeStore,
     sources: Sources,
     batches: Batches,
     wanted: TableFilter,
@@ -74,31 +69,32 @@ def take_up(
     A table that fails again stays set aside, and the lake says why. Raises UsageError where no
     table that is set aside is named, `LogPurged` where the log is no longer there.
     """
-    manifest = store.manifest
-    names = {key: manifest.tables[key].full_name for key in _asides(manifest)}
+    manifest = batches.store.manifest
+    names = {key: manifest.tables[key].full_name for key in set_aside(manifest)}
     chosen = {key for key, name in names.items() if wanted(*name)}
     missing = wanted.unmatched(names.values()).missing("among the tables that are set aside")
     if missing is not None and not chosen:
         raise UsageError(missing)
     for group in _groups(manifest, chosen):
-        _Retry(store, sources, batches, group, progress).run()
+        _Retry(sources, batches, group, progress).run()
 
 
 def take_up_named(
-    store: LakeStore, sources: Sources, batches: Batches, names: AskedNames, progress: Progress
+    sources: Sources, batches: Batches, names: AskedNames, progress: Progress
 ) -> list[MirrorReport]:
     """Take up tables whose server was asked for the columns that the log does not name.
 
     Those that have to wait for more of the log stay as they are. Gives a report of each commit.
     """
     reports: list[MirrorReport] = []
+    store = batches.store
     while ready := names.answered(store.manifest):
         for source, answers in ready.items():
             tables = store.manifest.tables
             by_name = {tables[key].full_name: each for key, each in answers.items()}
             offers: dict[TableName, Answer] = {}
             for group in _groups(store.manifest, set(answers)):
-                retry = _Retry(store, sources, batches, group, progress, by_name)
+                retry = _Retry(sources, batches, group, progress, by_name)
                 try:
                     retry.run()
                 except LogPurged as error:
@@ -111,7 +107,8 @@ def take_up_named(
     return reports
 
 
-def _asides(manifest: Manifest) -> dict[str, Status]:
+def set_aside(manifest: Manifest) -> dict[str, Status]:
+    """The tables that are set aside, by key."""
     return {
         key: status
         for key, state in with_status(manifest.tables)
@@ -121,7 +118,7 @@ def _asides(manifest: Manifest) -> dict[str, Status]:
 
 def _groups(manifest: Manifest, chosen: set[str]) -> list[_Group]:
     """What is to be taken up, with the tables that are linked to it by RENAME TABLE."""
-    asides = _asides(manifest)
+    asides = set_aside(manifest)
     while more := {key for key in asides if key not in chosen and _linked(key, asides, chosen)}:
         chosen |= more
     found: dict[tuple[str, tuple[str, ...]], set[str]] = {}
@@ -151,38 +148,32 @@ def _join(found: dict[tuple[str, tuple[str, ...]], set[str]], key: str, other: s
     found.setdefault(both, set()).update(keys)
 
 
+@dataclass
 class _Retry:
     """Takes up the tables of a group."""
 
-    def __init__(
-        self,
-        store: LakeStore,
-        sources: Sources,
-        batches: Batches,
-        group: _Group,
-        progress: Progress,
-        answers: Mapping[TableName, Answer] = NO_ANSWERS,
-    ) -> None:
-        self._store = store
-        self._sources = sources
-        self._batches = batches
-        self._group = group
-        self._progress = progress
-        self._end = store.manifest.sources[group.source]
-        self._answers = answers
-        self.offers: dict[TableName, Answer] = {}
-        """What the log tells of tables that are still without names."""
-        self.reports: list[MirrorReport] = []
+    sources: Sources
+    batches: Batches
+    group: _Group
+    progress: Progress
+    answers: Mapping[TableName, Answer] = field(default_factory=dict)
+    offers: dict[TableName, Answer] = field(default_factory=dict, init=False)
+    """What the log tells of tables that are still without names."""
+    reports: list[MirrorReport] = field(default_factory=list, init=False)
+
+    def __post_init__(self) -> None:
+        self._store = self.batches.store
+        self._end = self._store.manifest.sources[self.group.source]
 
     def run(self) -> None:
         """Take them up: from what the lake has, or where that fails from nothing."""
-        first, group = self._first, self._group
+        first, group = self._first, self.group
         rest = group.keys - self._store.take_rest(group.keys).keys()
         if rest:
             with self._log(group.places[0]) as series:
                 self._forward(series, rest)
         left = {key for key in group.keys if self._fails_still(key)}
-        if left and group.places[0] and not self._answers:
+        if left and group.places[0] and not self.answers:
             with self._log("", needed=False) as series:
                 if series.files and series.files[0].name == first:
                     self._again(series, frozenset(left), "", anew=True)
@@ -206,7 +197,7 @@ class _Retry:
         What a table has is of its own place: it must not be given what was before. So tables that
         stand since an earlier one are first brought to the next.
         """
-        places = self._group.places
+        places = self.group.places
         for place, reached in zip(places, (*places[1:], ""), strict=True):
             here = frozenset(key for key in keys if self._stands_at(key, place))
             if here:
@@ -243,18 +234,18 @@ class _Retry:
             keys if anew else frozenset(),
             self._strangers(splits, names, keys) if place else frozenset(),
             reached,
-            self._answers,
+            self.answers,
             None if reached else self._known(cursor, splits),
             self._parents(splits, names),
         )
         begun = self._point(place) if place else cursor.begun
         taken = Taken(series, splits, begun, cursor.planner.seen)
-        self.reports.append(self._batches.take_up({self._group.source: taken}, again))
-        self.offers |= self._batches.offers
+        self.reports.append(self.batches.take_up({self.group.source: taken}, again))
+        self.offers |= self.batches.offers
 
     def _point(self, place: str) -> SourceState:
         """What is known where tables stand still."""
-        return self._store.manifest.points[self._group.source][place]
+        return self._store.manifest.points[self.group.source][place]
 
     def _parents(self, splits: Sequence[Split], names: set[str]) -> frozenset[tuple[str, str]]:
         """The tables whose changes it takes to carry out foreign keys, if that is done."""
@@ -269,7 +260,7 @@ class _Retry:
 
     def _known(self, cursor: SourceCursor, splits: Sequence[Split]) -> Catalogue | None:
         """The schema history at the start of the file up to which the lake has the source."""
-        if not self._answers and not self._sources.given:
+        if not self.answers and not self.sources.given:
             return None  # nothing but what the lake has
         here = [split for split in splits if split.file == self._end.file]
         if here and here[0].start == len(MAGIC):
@@ -295,36 +286,25 @@ class _Retry:
         there = {
             str(each.full_name)
             for each in self._store.manifest.tables.values()
-            if each.source == self._group.source
+            if each.source == self.group.source
         }
         return frozenset(there & names - known - made)
 
     def _cursor(self, series: LogSeries, place: str) -> SourceCursor:
         """The log from a place on."""
-        state: SourceState | None = None
-        if place:
-            state = self._point(place)
-        written = self._store.sources / f"{self._group.source}{SUFFIX}"
+        state = self._point(place) if place else None
+        written = self._store.sources / f"{self.group.source}{SUFFIX}"
         begin = load(written) if state is None and written.exists() else None
-        learned = [each.learned for each in self._answers.values() if each.learned is not None]
-        return SourceCursor(
-            series,
-            state,
-            self._sources.given,
-            hold=False,
-            begin=begin,
-            learned=learned,
-            cascades=self._store.manifest.options.cascades == "apply",
-            lowers_names=self._sources.lowers_names(self._group.source),
-        )
+        learned = [each.learned for each in self.answers.values() if each.learned is not None]
+        return self.sources.cursor(series, state, hold=False, begin=begin, learned=learned)
 
     @contextmanager
     def _log(self, place: str, *, needed: bool = True) -> Iterator[LogSeries]:
         """The source's log from a place on; an empty one where it is not ``needed`` and gone."""
-        name, group = Position.parse(place).file if place else self._first, self._group
-        series = self._sources.series(group.source)
+        name, group = Position.parse(place).file if place else self._first, self.group
+        series = self.sources.series(group.source)
         found = None if series is None else _from(series, name)
-        logs = self._sources.received.get(group.source) if found is None else None
+        logs = self.sources.received.get(group.source) if found is None else None
         copy: ServerLog | None = None
         try:
             if logs is not None:
@@ -342,10 +322,10 @@ class _Retry:
         """A server's log from a file on, received once more; None where it no longer has it."""
         shutil.rmtree(copy.folder, ignore_errors=True)
         try:
-            received = copy.receive(Position(name, len(MAGIC)), self._progress)
+            received = copy.receive(Position(name, len(MAGIC)), self.progress)
         except LogPurged:
             return None
-        return _from(LogSeries(self._group.source, received.files), name)
+        return _from(LogSeries(self.group.source, received.files), name)
 
 
 def _from(series: LogSeries, name: str) -> LogSeries | None:

@@ -20,7 +20,8 @@ from tailrace.schema.user_schema import load
 from tailrace.spark.input.sources import Sources
 from tailrace.spark.lake.open import format_of, open_store
 from tailrace.spark.manifest.lake_options import LakeKeywords, LakeOptions
-from tailrace.spark.mirror.batch import Batches
+from tailrace.spark.mirror.batch import Setting
+from tailrace.spark.mirror.batches import Batches
 from tailrace.spark.mirror.complete import CompleteTables
 from tailrace.spark.mirror.loop import BATCH_BYTES, Loop
 from tailrace.spark.mirror.retry import take_up
@@ -204,21 +205,22 @@ def mirror(
                 notice=say,
             )
         batches = Batches(
-            store,
-            options,
-            workers,
-            tell,
-            wanted=wanted,
-            complete=complete,
-            servers=inputs.received.keys(),
-            given=given,
-            statements=statements,
+            Setting(
+                store,
+                options,
+                workers,
+                tell,
+                wanted,
+                complete,
+                inputs.received.keys(),
+                given,
+                statements,
+            )
         )
         names = AskedNames(inputs.asked.sources, say)
         if retried is not None:
-            take_up(store, inputs, batches, retried, tell)
+            take_up(inputs, batches, retried, tell)
         return Loop(
-            store,
             inputs,
             batches,
             workers,

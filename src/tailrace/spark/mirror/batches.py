@@ -1,0 +1,193 @@
+"""The batches of a run, one after the other: tried again where others write to the lake, cut in two
+where a statement asks for it, and taken up again for tables that were set aside.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from dataclasses import replace
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Final
+
+from tailrace.errors import LakeChanged
+from tailrace.position import Position
+from tailrace.spark.lake.asides import in_order
+from tailrace.spark.mirror.batch import Again, Batch, Cut, restarts
+from tailrace.spark.mirror.report import Totals, report_of
+from tailrace.spark.mirror.statements import planned
+from tailrace.spark.state.cascade.turns import turns
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tailrace.spark.input.taken import Taken
+    from tailrace.spark.mirror.batch import Setting
+    from tailrace.spark.mirror.report import MirrorReport
+    from tailrace.spark.mirror.unnamed import Answer
+    from tailrace.table_name import TableName
+
+_TRIES: Final = 3
+_LOOK_SECONDS: Final = 600.0
+"""How often a run looks at all tables, for what others did to those that no batch is about."""
+_ALL: Final = Again()
+
+
+class Batches:
+    """Runs batches on an open lake, one after the other."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.offers: dict[TableName, Answer] = {}
+        """What the log last read tells of tables that are still without names."""
+        self.partly = False
+        """Whether more of servers' logs is to come that was there when this run began."""
+        self._setting = setting
+        self.store = setting.store
+        self._every: Mapping[str, Taken] = {}
+        self._looked = -math.inf
+        """When all tables were last looked at."""
+
+    def run(
+        self, taken: Mapping[str, Taken], seconds: dict[str, float] | None = None
+    ) -> MirrorReport:
+        """Bring the lake forward by what was taken of each source, in one commit.
+
+        Where foreign keys are carried out, in one for each of the parts between which they change;
+        in two where it must be cut at a statement (`mirror.statements`).
+
+        A table that fails is set aside, and the commit is of the others
+        (`tailrace.spark.state.failure` says what is a table's failure). ``seconds`` are those spent
+        before, by phase, for the report. Where the batch fails, the lake is as it was, and another
+        may be run. It is done again, a few times, where others write to tables of the lake
+        meanwhile; then it raises `LakeChanged`.
+        """
+        self._every = taken
+        parts = self._in_turn(taken) if self._setting.applies else [taken]
+        waiting = deque((part, False) for part in parts)
+        reports: list[MirrorReport] = []
+        while waiting:
+            part, checked = waiting.popleft()
+            try:
+                self._cut_where_tables_restart(part)
+                reports.append(self._try(part, _ALL, seconds, checked=checked))
+            except Cut as cut:  # it was checked as a whole whether a new lake may begin so
+                checked = checked or not self.store.manifest.version
+                if parts := self._parts(part, cut):
+                    waiting.extendleft((each, checked) for each in reversed(parts))
+                    continue
+                reports.append(self._try(part, _ALL, seconds, checked=checked, cuts=False))
+            seconds = None
+        return reports[0] if len(reports) == 1 else self._sum(reports)
+
+    def _sum(self, reports: list[MirrorReport]) -> MirrorReport:
+        totals = Totals()
+        for each in reports:
+            totals.add(each)
+        return totals.report(report_of(self.store.manifest, {}, {}, {}, 0, {}))
+
+    def _cut_where_tables_restart(self, taken: Mapping[str, Taken]) -> None:
+        """Raise `Cut` where a table that is set aside comes back, but at the batch's begin."""
+        for source, each in taken.items():
+            found = restarts(self._setting, source, each).values()
+            if places := [at for at, _ in found if at > each.begin]:
+                raise Cut(source, min(places))
+
+    def _parts(self, taken: Mapping[str, Taken], cut: Cut) -> list[Mapping[str, Taken]]:
+        """A batch as two: other sources are in the first."""
+        each, setting = taken[cut.source], self._setting
+        splits = planned(
+            each,
+            self.store.manifest.sources.get(cut.source),
+            setting.given,
+            cuts=[cut.place],
+            cascades=setting.applies,
+        )
+        first = [one for one in splits if Position(one.file, one.start) < cut.place]
+        rest = splits[len(first) :]
+        if not (first and rest):  # no transaction begins there: tables stand still from the begin
+            return []
+        return [
+            {**taken, cut.source: replace(each, splits=first)},
+            {cut.source: replace(each, splits=rest)},
+        ]
+
+    @staticmethod
+    def _in_turn(taken: Mapping[str, Taken]) -> list[Mapping[str, Taken]]:
+        """What is taken as several batches, where foreign keys that are carried out change."""
+        parts = [
+            [(source, replace(each, splits=splits)) for splits in turns(each.splits) or [[]]]
+            for source, each in taken.items()
+        ]
+        return [dict(each for each in some if each is not None) for some in zip_longest(*parts)]
+
+    def take_up(self, taken: Mapping[str, Taken], again: Again) -> MirrorReport:
+        """Take up tables that were set aside, by what was taken of their source since then.
+
+        Those that fail are set aside as before, with the new reason. Raises as `run`.
+        """
+        if not self._setting.applies:
+            return self._try(taken, again)
+        reports: list[MirrorReport] = []
+        offers: dict[TableName, Answer] = {}
+        ((source, every),) = taken.items()
+        begun = every.begun
+        *before, last = turns(every.splits) or [[]]
+        for splits in before:
+            reached = str(Position(splits[-1].file, splits[-1].end))
+            now = replace(again, reached=reached, known=None)
+            part = {source: replace(every, splits=splits, begun=begun)}
+            reports.append(self._try(part, now))
+            offers |= self.offers
+            again = self._still(replace(again, anew=frozenset()), reached)
+            begun = self.store.manifest.points.get(source, {}).get(reached)
+            if not again.keys:
+                break
+        if again.keys:
+            part = {source: replace(every, splits=last, begun=begun)}
+            reports.append(self._try(part, again))
+        self.offers = offers | self.offers
+        return self._sum(reports)
+
+    def _still(self, again: Again, reached: str) -> Again:
+        """The same for those of its tables that have come as far as a position."""
+        found = set()
+        for key in again.keys or ():
+            status = self.store.manifest.tables[key].set_aside
+            if status is not None and min(status.parts.values(), key=in_order) == reached:
+                found.add(key)
+        return replace(again, keys=frozenset(found))
+
+    def _try(
+        self,
+        taken: Mapping[str, Taken],
+        again: Again,
+        seconds: dict[str, float] | None = None,
+        *,
+        checked: bool = False,
+        cuts: bool = True,
+    ) -> MirrorReport:
+        """Run a batch, a few times where others write to the lake's tables meanwhile."""
+        left = _TRIES
+        while True:
+            left, now = left - 1, time.monotonic()
+            batch = Batch(
+                self._setting,
+                taken,
+                again,
+                self._every,
+                looks=again.keys is None and now - self._looked > _LOOK_SECONDS,
+                cuts=cuts,
+                checks=None if checked else self._setting.complete,
+                partly=self.partly,
+            )
+            try:
+                return batch.run(seconds or {})
+            except BaseException as error:
+                self.store.discard()
+                if not left or not isinstance(error, LakeChanged):
+                    raise
+            finally:
+                self.offers = batch.offers
+                if batch.looked:
+                    self._looked = now
