@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from tailrace.storage.store import WritableStore
 
     Progress = Callable[[str, int, int], None]
+    """Called with what is done, the amount done, and the whole amount."""
 
 SPOOL_LIMIT: Final = 20_000_000_000
 """Bytes of servers' logs that are received and not taken, by default."""

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from tailrace.position import Position
     from tailrace.schema.catalogue import Learned
     from tailrace.schema.tables import TableState
+    from tailrace.spark.input.server_log import Progress
     from tailrace.spark.input.taken import Taken
     from tailrace.spark.manifest.manifest import SourceState
     from tailrace.storage import LogSeries
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from tailrace.table_filter import TableFilter
     from tailrace.values.schema import TableDefinition
 
-    Progress = Callable[[str, int, int], None]
     Given = Sequence[TableDefinition | TableState]
 
 _LOOK_SECONDS: Final = 0.02

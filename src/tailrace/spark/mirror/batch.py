@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Final, Literal
 
 from tailrace.errors import PipelineError
 from tailrace.printable import printable
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from tailrace.position import Position
     from tailrace.schema.catalogue import Catalogue
     from tailrace.schema.tables import TableState as GivenTable
+    from tailrace.spark.input.server_log import Progress
     from tailrace.spark.input.taken import Taken
     from tailrace.spark.lake.protocol import LakeStore
     from tailrace.spark.manifest.lake_options import LakeOptions
@@ -58,18 +59,15 @@ if TYPE_CHECKING:
     from tailrace.spark.mirror.unnamed import Answer
     from tailrace.spark.mirror.wanted import WantedTables
     from tailrace.spark.parquet.deleted import DeletedRows
+    from tailrace.spark.runtime.tasks import Argument, Result
     from tailrace.spark.runtime.workers import Workers
     from tailrace.spark.state.built import Built, State
     from tailrace.spark.state.changelog import ChangeFile
     from tailrace.values.schema import TableDefinition
 
-    Progress = Callable[[str, int, int], None]
 
 _NEVER: Final = 1 << 127
 """More than any `_seq`."""
-
-Argument = TypeVar("Argument")
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)

@@ -33,11 +33,12 @@ from tailrace.storage import LogSeries
 from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from tailrace.columns import Split
     from tailrace.schema.catalogue import Catalogue
     from tailrace.spark.input.cursor import SourceCursor
+    from tailrace.spark.input.server_log import Progress
     from tailrace.spark.input.sources import Sources
     from tailrace.spark.manifest.manifest import Manifest, SourceState, TableState
     from tailrace.spark.manifest.status import Status
@@ -45,8 +46,6 @@ if TYPE_CHECKING:
     from tailrace.spark.mirror.report import MirrorReport
     from tailrace.spark.mirror.unnamed import Answer, AskedNames
     from tailrace.table_filter import TableFilter
-
-    Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)

@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tailrace.schema.letter_case import LowerCase
+    from tailrace.spark.input.server_log import Progress
     from tailrace.spark.mirror.report import MirrorReport, Moment
     from tailrace.storage.keyring.base import Keyring
 
-    Progress = Callable[[str, int, int], None]
 
 TRIGGER_SECONDS: Final = 10.0
 

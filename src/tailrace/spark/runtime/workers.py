@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from tailrace.spark.runtime.session import session
 from tailrace.spark.runtime.tasks import run
@@ -19,13 +19,12 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from tailrace.spark.runtime.tasks import Argument, Result
+
     SparkGiven = SparkSession | Callable[[], SparkSession] | None
 
 SMALL_BYTES: Final = 8 << 20
 """Jobs that read up to so many bytes altogether are done in this process, where allowed."""
-
-Argument = TypeVar("Argument")
-Result = TypeVar("Result")
 
 
 class Workers:

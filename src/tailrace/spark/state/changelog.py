@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tailrace.columns.arrays import described_columns
+from tailrace.columns.arrays import OPERATIONS, described_columns
 from tailrace.constants import ColumnType
 from tailrace.errors import PipelineError, about_table
 from tailrace.spark.parquet.file import ParquetFile
@@ -39,8 +39,6 @@ OPEN_FILES: Final = 64
 
 _BLOBS: Final = BLOB_TYPES | {ColumnType.JSON, ColumnType.GEOMETRY, ColumnType.VECTOR}
 """What ``binlog_row_image=NOBLOB`` leaves out where it did not change."""
-
-OPERATIONS: Final = ("insert", "update", "delete", "snapshot")
 
 
 @dataclass(frozen=True)
@@ -276,7 +274,7 @@ class ChangelogFiles:
                 rows=table.rows,
                 size=table.file.close(),
                 memory=table.memory,
-                operations=dict(zip(OPERATIONS, counts, strict=True)),
+                operations=dict(zip(OPERATIONS.to_pylist(), counts, strict=True)),
                 columns=described_columns(table.schema),
                 key=tuple(_key(table.schema)),
                 names=metadata[b"tailrace.names"].decode(),

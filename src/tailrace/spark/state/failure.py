@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import errno
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import (
     ConnectionLost,
@@ -35,6 +35,8 @@ from tailrace.printable import first_line, printable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from tailrace.spark.runtime.tasks import Argument, Result
 
 _OF_ALL: Final = (
     *(MemoryError, ImportError, OutOfMemory, ConnectionLost, ServerError, ProtocolError),
@@ -56,9 +58,6 @@ _RESTARTS: Final = (
     "it keeps its last state, and continues once the source truncates or recreates it; "
     "otherwise create a new lake, or leave it out (--exclude)"
 )
-
-Argument = TypeVar("Argument")
-Result = TypeVar("Result")
 
 
 class RejectedError(PipelineError):

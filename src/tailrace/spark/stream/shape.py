@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tailrace.columns.arrays import METADATA_FIELDS
 from tailrace.columns.text.row_json import images_to_json, null_documents
 from tailrace.spark.record.types import plain_type
 from tailrace.spark.state.current.conform import conform
@@ -18,26 +19,12 @@ if TYPE_CHECKING:
     from tailrace.values.schema import TableSchema
 
 _TEXT: Final = pa.string()
-RECORD_FIELDS: Final = (
-    pa.field("_op", _TEXT),
-    pa.field("_db", _TEXT),
-    pa.field("_table", _TEXT),
-    pa.field("_ts", pa.timestamp("us", "UTC")),
-    pa.field("_gtid", _TEXT),
-    pa.field("_file", _TEXT),
-    pa.field("_pos", pa.int64()),
-    pa.field("_seq", pa.decimal128(38, 0)),
-    pa.field("_server_id", pa.int64()),
-)
-"""The change record's own fields, as Spark sees them."""
+_FIELDS: Final = tuple(pa.field(each.name, plain_type(each.type)) for each in METADATA_FIELDS)
+RECORD_FIELDS: Final = _FIELDS[:-2]
+"""The change record's own fields, as Spark sees them: without ``_present`` and ``_raw``."""
 _IMAGES: Final = (pa.field("before", _TEXT), pa.field("after", _TEXT))
-_RAW: Final = pa.field("_raw", pa.map_(pa.string(), pa.string()))
-JSON_SCHEMA: Final = pa.schema([*RECORD_FIELDS, _RAW, *_IMAGES])
+JSON_SCHEMA: Final = pa.schema([*RECORD_FIELDS, _FIELDS[-1], *_IMAGES])
 """Changes of all tables, their images as JSON; ``_raw`` tells JSON's null from SQL's."""
-_IMAGE_FIELDS: Final = (
-    pa.field("_present", pa.struct([("before", pa.binary()), ("after", pa.binary())])),
-    _RAW,
-)
 
 
 def table_schema(columns: pa.Schema, images: Literal["row", "both"]) -> pa.Schema:
@@ -46,14 +33,14 @@ def table_schema(columns: pa.Schema, images: Literal["row", "both"]) -> pa.Schem
     if images == "both":
         image = pa.struct(fields)
         fields = [pa.field("before", image), pa.field("after", image)]
-    return pa.schema([*RECORD_FIELDS, *_IMAGE_FIELDS, *fields])
+    return pa.schema([*_FIELDS, *fields])
 
 
 def table_columns(schema: pa.Schema, images: Literal["row", "both"]) -> list[str]:
     """The names of the table's columns in what `table_schema` made."""
     if images == "both":
         return [field.name for field in schema.field("after").type]
-    ours = {field.name for field in (*RECORD_FIELDS, *_IMAGE_FIELDS)}
+    ours = {field.name for field in _FIELDS}
     return [name for name in schema.names if name not in ours]
 
 

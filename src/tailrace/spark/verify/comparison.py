@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from tailrace.spark.input.server_log import Progress
     from tailrace.spark.verify.report import TableVerdict
-    from tailrace.spark.verify.rounds import Progress
 
 RANGE_ROWS: Final = 100_000
 FIRST_ROWS: Final = 10

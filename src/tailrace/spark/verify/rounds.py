@@ -23,11 +23,12 @@ from tailrace.spark.verify.tables import compared_tables
 from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from tailrace.live.connect import ServerConnection
     from tailrace.live.url import Source
     from tailrace.position import Position
+    from tailrace.spark.input.server_log import Progress
     from tailrace.spark.lake.reading import LakeView
     from tailrace.spark.manifest.manifest import TableState
     from tailrace.spark.runtime.workers import Workers
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from tailrace.spark.verify.tables import ComparedTable
     from tailrace.table_filter import TableFilter
 
-    Progress = Callable[[str, int, int], None]
 
 _CONNECTIONS: Final = 4
 """To a server at once, of those that this process opens."""

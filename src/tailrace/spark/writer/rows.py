@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tailrace.columns.arrays import METADATA_FIELDS
 from tailrace.errors import ValueRejected
 from tailrace.events import FormatDescription
 from tailrace.values.encode import RowImage
@@ -32,10 +33,7 @@ if TYPE_CHECKING:
 
 OPERATION: Final = "_op"
 BEFORE, AFTER = "before", "after"
-RECORD: Final = frozenset(
-    {OPERATION, "_db", "_table", "_ts", "_gtid", "_file", "_pos", "_seq", "_server_id"}
-    | {"_present", "_raw", "_source"}
-)
+RECORD: Final = frozenset({"_source", *(field.name for field in METADATA_FIELDS)})
 """The fields of the change record: none is written, `OPERATION` says what a row is."""
 _KINDS: Final[dict[str, Change]] = {
     "insert": "insert",
