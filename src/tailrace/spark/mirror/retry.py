@@ -33,7 +33,7 @@ from tailrace.storage import LogSeries
 from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from tailrace.columns import Split
     from tailrace.schema.catalogue import Catalogue
@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from tailrace.spark.mirror.unnamed import Answer, AskedNames
     from tailrace.table_filter import TableFilter
 
-    Progress = Callable[[str, int, int], None]
-
 
 @dataclass(frozen=True)
 class _Group:
@@ -59,12 +57,7 @@ class _Group:
     """Since when their parts stand still, in order; empty for the log's begin."""
 
 
-def take_up(
-    sources: Sources,
-    batches: Batches,
-    wanted: TableFilter,
-    progress: Progress,
-) -> None:
+def take_up(sources: Sources, batches: Batches, wanted: TableFilter) -> None:
     """Take up the tables that are ``wanted``, as far as that is done.
 
     A table that fails again stays set aside, and the lake says why. Raises UsageError where no
@@ -77,12 +70,10 @@ def take_up(
     if missing is not None and not chosen:
         raise UsageError(missing)
     for group in _groups(manifest, chosen):
-        _Retry(sources, batches, group, progress).run()
+        _Retry(sources, batches, group).run()
 
 
-def take_up_named(
-    sources: Sources, batches: Batches, names: AskedNames, progress: Progress
-) -> list[MirrorReport]:
+def take_up_named(sources: Sources, batches: Batches, names: AskedNames) -> list[MirrorReport]:
     """Take up tables whose server was asked for the columns that the log does not name.
 
     Those that have to wait for more of the log stay as they are. Gives a report of each commit.
@@ -95,7 +86,7 @@ def take_up_named(
             by_name = {tables[key].full_name: each for key, each in answers.items()}
             offers: dict[TableName, Answer] = {}
             for group in _groups(store.manifest, set(answers)):
-                retry = _Retry(sources, batches, group, progress, by_name)
+                retry = _Retry(sources, batches, group, by_name)
                 try:
                     retry.run()
                 except LogPurged as error:
@@ -156,7 +147,6 @@ class _Retry:
     sources: Sources
     batches: Batches
     group: _Group
-    progress: Progress
     answers: Mapping[TableName, Answer] = field(default_factory=dict)
     offers: dict[TableName, Answer] = field(default_factory=dict, init=False)
     """What the log tells of tables that are still without names."""
@@ -323,7 +313,7 @@ class _Retry:
         """A server's log from a file on, received once more; None where it no longer has it."""
         shutil.rmtree(copy.folder, ignore_errors=True)
         try:
-            received = copy.receive(Position(name, len(MAGIC)), self.progress)
+            received = copy.receive(Position(name, len(MAGIC)), self.batches.setting.tell)
         except LogPurged:
             return None
         return _from(LogSeries(self.group.source, received.files), name)
