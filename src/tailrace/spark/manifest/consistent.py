@@ -72,7 +72,7 @@ def _check_log(name: str) -> None:
 
 def _check_table(manifest: Manifest, key: str, state: TableState) -> None:
     name = str(state.full_name)
-    if key != (f"{state.source}/{name}" if manifest.options.shards else name):
+    if key != manifest.options.key(state.source, name):
         raise ValueError(f"it is called {name[:200]!r} there")
     _unique(state.columns)
     for parts in (state.parts, state.shapes, state.small):

@@ -81,6 +81,14 @@ class LakeOptions:
         keys = tuple(_key(name, each) for name, each in sorted(given.pop("keys", {}).items()))
         return cls(tables, keys=keys, **given)
 
+    def key(self, source: str, name: str) -> str:
+        """What a lake calls a source's table."""
+        return f"{source}/{name}" if self.shards else name
+
+    def name(self, key: str, source: str) -> str:
+        """What a source calls its table."""
+        return key.removeprefix(f"{source}/") if self.shards else key
+
     def lowered(self) -> Self:
         """A copy for sources that put names into lower case (``lower_case_table_names``)."""
         keys = tuple((lowered(name), columns) for name, columns in self.keys)

@@ -146,14 +146,6 @@ class Setting:
         """Whether what foreign keys do is carried out."""
         return self.options.cascades == "apply"
 
-    def key(self, source: str, name: str) -> str:
-        """What the lake calls a source's table."""
-        return f"{source}/{name}" if self.options.shards else name
-
-    def name(self, key: str, source: str) -> str:
-        """What a source calls its table."""
-        return key.removeprefix(f"{source}/") if self.options.shards else key
-
 
 def restarts(
     setting: Setting, source: str, taken: Taken
@@ -166,7 +158,7 @@ def restarts(
         status = table.set_aside
         if table.source != source or status is None or not can_restart(status):
             continue
-        if (where := restart(taken.splits, setting.name(key, source), status)) is not None:
+        if (where := restart(taken.splits, setting.options.name(key, source), status)) is not None:
             found[key] = where
     return found
 
@@ -196,7 +188,7 @@ class Batch:
 
     def __post_init__(self) -> None:
         self._store, self._options = self.setting.store, self.setting.options
-        self._key, self._name = self.setting.key, self.setting.name
+        self._key, self._name = self._options.key, self._options.name
         self._followed: dict[str, Followed] = {}
         """The tables of each source that the batch reads although they are not selected."""
         self._restarts: dict[str, TableChange] = {}

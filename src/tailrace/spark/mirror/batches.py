@@ -42,7 +42,7 @@ class Batches:
         """What the log last read tells of tables that are still without names."""
         self.partly = False
         """Whether more of servers' logs is to come that was there when this run began."""
-        self._setting = setting
+        self.setting = setting
         self.store = setting.store
         self._every: Mapping[str, Taken] = {}
         self._looked = -math.inf
@@ -63,7 +63,7 @@ class Batches:
         meanwhile; then it raises `LakeChanged`.
         """
         self._every = taken
-        parts = self._in_turn(taken) if self._setting.applies else [taken]
+        parts = self._in_turn(taken) if self.setting.applies else [taken]
         waiting = deque((part, False) for part in parts)
         reports: list[MirrorReport] = []
         while waiting:
@@ -89,13 +89,13 @@ class Batches:
     def _cut_where_tables_restart(self, taken: Mapping[str, Taken]) -> None:
         """Raise `Cut` where a table that is set aside comes back, but at the batch's begin."""
         for source, each in taken.items():
-            found = restarts(self._setting, source, each).values()
+            found = restarts(self.setting, source, each).values()
             if places := [at for at, _ in found if at > each.begin]:
                 raise Cut(source, min(places))
 
     def _parts(self, taken: Mapping[str, Taken], cut: Cut) -> list[Mapping[str, Taken]]:
         """A batch as two: other sources are in the first."""
-        each, setting = taken[cut.source], self._setting
+        each, setting = taken[cut.source], self.setting
         splits = planned(
             each,
             self.store.manifest.sources.get(cut.source),
@@ -126,7 +126,7 @@ class Batches:
 
         Those that fail are set aside as before, with the new reason. Raises as `run`.
         """
-        if not self._setting.applies:
+        if not self.setting.applies:
             return self._try(taken, again)
         reports: list[MirrorReport] = []
         offers: dict[TableName, Answer] = {}
@@ -172,13 +172,13 @@ class Batches:
         while True:
             left, now = left - 1, time.monotonic()
             batch = Batch(
-                self._setting,
+                self.setting,
                 taken,
                 again,
                 self._every,
                 looks=again.keys is None and now - self._looked > _LOOK_SECONDS,
                 cuts=cuts,
-                checks=None if checked else self._setting.complete,
+                checks=None if checked else self.setting.complete,
                 partly=self.partly,
             )
             try:

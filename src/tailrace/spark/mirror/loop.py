@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from tailrace.spark.mirror.batches import Batches
     from tailrace.spark.mirror.report import MirrorReport
     from tailrace.spark.mirror.unnamed import AskedNames
-    from tailrace.spark.runtime.workers import Workers
     from tailrace.spark.state.cascade.naming import Cascades
 
 BATCH_BYTES: Final = 256 << 20
@@ -47,10 +46,8 @@ class Loop:
 
     sources: Sources
     batches: Batches
-    workers: Workers
     cascades: Cascades
     names: AskedNames
-    tell: Callable[[str, int, int], None]
     stop: threading.Event
     follow: bool
     trigger: float
@@ -64,7 +61,7 @@ class Loop:
 
     def run(self) -> MirrorReport:
         """Run them; the sum of what was done. Raises what a batch raises."""
-        sources, store = self.sources, self.batches.store
+        sources, setting = self.sources, self.batches.setting
         enough = self.most if self.follow else None
         sources.start(follow=self.follow)
         tidy = Tidy()
@@ -73,8 +70,8 @@ class Loop:
         while rounds and not self.stop.is_set():
             begun = time.monotonic()
             if not self.follow:
-                sources.receive(self.tell)
-                self.workers.start_for(sources.unread)  # before it is known what is in it
+                sources.receive(setting.tell)
+                setting.workers.start_for(sources.unread)  # before it is known what is in it
             caught_up = sources.caught_up  # before the look: that sees as much, then
             sources.look(enough)
             self.cascades.look(sources.cursors.values())
@@ -93,10 +90,10 @@ class Loop:
                     self.stop.wait(max(begun + self.trigger - time.monotonic(), 0.0))
             elif caught_up:
                 sources.committed()
-                rounds = rounds - 1 if self.names.waits(store.manifest) else 0
+                rounds = rounds - 1 if self.names.waits(setting.store.manifest) else 0
                 if rounds:
                     sources.start(follow=False)
-        total = self._totals.report(report_of(store.manifest, {}, {}, {}, 0, {}))
+        total = self._totals.report(report_of(setting.store.manifest, {}, {}, {}, 0, {}))
         return replace(total, held=held, cascades=self.cascades.known)
 
     def _batch(self, enough: int | None, begun: float, *, caught_up: bool) -> MirrorReport | None:
@@ -107,7 +104,8 @@ class Loop:
         it begins, and its options. ``begun`` is when planning began.
         """
         self._is_overtaken = False
-        new = not self.batches.store.manifest.version and (caught_up or self.sources.waiting)
+        setting = self.batches.setting
+        new = not setting.store.manifest.version and (caught_up or self.sources.waiting)
         taken = self.sources.take(enough, new=new)
         if not taken:
             return None
@@ -115,9 +113,9 @@ class Loop:
         splits = [split for each in taken.values() for split in each.splits]
         size = sum(split.end - split.start for split in splits)
         if splits and (self.follow or not is_small(size)):
-            compile_all(say=lambda text: self.tell(text, 0, 1))
-        if splits and not (self.follow or self.workers.is_here(size)):
-            self.workers.session()
+            compile_all(say=lambda text: setting.tell(text, 0, 1))
+        if splits and not (self.follow or setting.workers.is_here(size)):
+            setting.workers.session()
             spent["start"] = time.monotonic() - begun
         try:
             report = self.batches.run(taken, spent)
@@ -136,7 +134,7 @@ class Loop:
     def _take_up_named(self) -> bool:
         """Whether tables were taken up whose server was asked for their columns."""
         try:
-            reports = take_up_named(self.sources, self.batches, self.names, self.tell)
+            reports = take_up_named(self.sources, self.batches, self.names)
         except LakeChanged:  # at the next trigger
             if not self.follow:
                 raise

@@ -58,12 +58,7 @@ class _Group:
     """Since when their parts stand still, in order; empty for the log's begin."""
 
 
-def take_up(
-    sources: Sources,
-    batches: Batches,
-    wanted: TableFilter,
-    progress: Progress,
-) -> None:
+def take_up(sources: Sources, batches: Batches, wanted: TableFilter) -> None:
     """Take up the tables that are ``wanted``, as far as that is done.
 
     A table that fails again stays set aside, and the lake says why. Raises UsageError where no
@@ -76,12 +71,10 @@ def take_up(
     if missing is not None and not chosen:
         raise UsageError(missing)
     for group in _groups(manifest, chosen):
-        _Retry(sources, batches, group, progress).run()
+        _Retry(sources, batches, group).run()
 
 
-def take_up_named(
-    sources: Sources, batches: Batches, names: AskedNames, progress: Progress
-) -> list[MirrorReport]:
+def take_up_named(sources: Sources, batches: Batches, names: AskedNames) -> list[MirrorReport]:
     """Take up tables whose server was asked for the columns that the log does not name.
 
     Those that have to wait for more of the log stay as they are. Gives a report of each commit.
@@ -94,7 +87,7 @@ def take_up_named(
             by_name = {tables[key].full_name: each for key, each in answers.items()}
             offers: dict[TableName, Answer] = {}
             for group in _groups(store.manifest, set(answers)):
-                retry = _Retry(sources, batches, group, progress, by_name)
+                retry = _Retry(sources, batches, group, by_name)
                 try:
                     retry.run()
                 except LogPurged as error:
@@ -155,7 +148,6 @@ class _Retry:
     sources: Sources
     batches: Batches
     group: _Group
-    progress: Progress
     answers: Mapping[TableName, Answer] = field(default_factory=dict)
     offers: dict[TableName, Answer] = field(default_factory=dict, init=False)
     """What the log tells of tables that are still without names."""
@@ -322,7 +314,7 @@ class _Retry:
         """A server's log from a file on, received once more; None where it no longer has it."""
         shutil.rmtree(copy.folder, ignore_errors=True)
         try:
-            received = copy.receive(Position(name, len(MAGIC)), self.progress)
+            received = copy.receive(Position(name, len(MAGIC)), self.batches.setting.tell)
         except LogPurged:
             return None
         return _from(LogSeries(self.group.source, received.files), name)

@@ -217,17 +217,14 @@ def mirror(
                 statements,
             )
         )
-        names = AskedNames(inputs.asked.sources, say)
         if retried is not None:
-            take_up(inputs, batches, retried, tell)
+            take_up(inputs, batches, retried)
         return Loop(
             inputs,
             batches,
-            workers,
             Cascades(inputs.asked, options, say),
-            names,
-            tell,
-            stop or threading.Event(),
+            AskedNames(inputs.asked.sources, say),
+            (stop if follow else None) or threading.Event(),
             follow,
             every,
             batch_bytes,

@@ -84,7 +84,7 @@ class Cascades:
     def _add(self, source: str, database: str, table: str, keys: Iterable[ForeignKey]) -> None:
         said = tuple(str(key) for key in keys if key.cascades)
         if said and self._options.tables(database, table):
-            self.known[self._key(source, str(TableName(database, table)))] = said
+            self.known[self._options.key(source, str(TableName(database, table)))] = said
 
     def _look_for_rest(
         self, cursor: SourceCursor, unlogged: Mapping[TableName, Iterable[ForeignKey]]
@@ -105,7 +105,4 @@ class Cascades:
                 why = f"the log that is read does not have the CREATE TABLE of {name}"
                 found[name] = tuple(f"{key}: {why}" for key in keys)
         for name, texts in found.items():
-            self.known[self._key(cursor.name, name)] = texts
-
-    def _key(self, source: str, name: str) -> str:
-        return f"{source}/{name}" if self._options.shards else name
+            self.known[self._options.key(cursor.name, name)] = texts
