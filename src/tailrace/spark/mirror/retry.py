@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from tailrace.columns import Split
     from tailrace.schema.catalogue import Catalogue
     from tailrace.spark.input.cursor import SourceCursor
-    from tailrace.spark.input.server_log import Progress
     from tailrace.spark.input.sources import Sources
     from tailrace.spark.manifest.manifest import Manifest, SourceState, TableState
     from tailrace.spark.manifest.status import Status
