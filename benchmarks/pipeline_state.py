@@ -27,7 +27,7 @@ from tailrace.spark import mirror
 from tailrace.spark.lake.delta.tables import DeltaTables
 from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.lake.steps import Step, steps_json
-from tailrace.spark.lake.table_store import TableStore
+from tailrace.spark.lake.lake import Lake
 from tailrace.spark.manifest.journal import Journal
 from tailrace.spark.manifest.lake_options import LakeOptions
 from tailrace.spark.manifest.manifest import DataFile, Manifest, SourceState, TableRows, TableState
@@ -175,7 +175,7 @@ def _opened(lake: Path, what: str, manifest: Manifest) -> Row:
         view = LakeView.open(lake)
         readers.append(time.perf_counter() - began)
         began = time.perf_counter()
-        with TableStore(lake, "delta", DeltaTables(lake), label="lake"):
+        with Lake(lake, "delta", DeltaTables(lake), label="lake"):
             writers.append(time.perf_counter() - began)
     began = time.perf_counter()
     if view.manifest != manifest:

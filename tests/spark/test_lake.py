@@ -1,20 +1,21 @@
 """The lake's versions: what is seen before, at and after each step of a commit."""
 
+import json
 import os
+import shutil
 import subprocess
 import sys
 import unicodedata
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tailrace.errors import PipelineError
-from tailrace.spark.lake.open import format_of
-from tailrace.spark.lake.parquet import versions as store
-from tailrace.spark.lake.parquet.versions import Lake
-from tailrace.spark.lake.table_files import TableFiles
+from tailrace.spark.lake.open import format_of, open_store
 from tailrace.spark.manifest import journal
 from tailrace.spark.manifest.journal import Journal
 from tailrace.spark.manifest.lake_options import KEEP, LakeOptions
@@ -29,121 +30,209 @@ from tailrace.spark.manifest.names import Folders, folder_name
 from tailrace.spark.manifest.on_disk import LocalObjects
 from tailrace.spark.manifest.status import SET_ASIDE, Status
 from tests.spark.lake.journals import come_back
+from tests.spark.lake.making import COLUMNS, batch, changes, made, row, state
 from tests.spark.lake.test_killed import CrashError, Fatal
+from tests.spark.replay import run
 
-COLUMNS = pa.schema([("id", pa.int32()), ("at", pa.timestamp("us", "UTC"))])
-
-
-def commit(path, content):
-    """Commit a version with one table of two files that hold ``content``."""
-    with Lake(path) as lake:
-        number = lake.manifest.next
-        old = lake.folder("shop.orders") / "changelog"
-        files = TableFiles()
-        if lake.manifest.version:
-            files.changelog = {each.name: each for each in old.iterdir()}
-        for kind, members in (("log", files.changelog), ("now", files.current)):
-            fresh = lake.staging / kind
-            fresh.write_text(content)
-            members[f"{kind}-{number}"] = fresh
-        lake.commit(Manifest(number), {"shop.orders": files})
+TWO_COLUMNS = pa.schema([("id", pa.int32()), ("at", pa.timestamp("us", "UTC"))])
 
 
-def seen(path):
-    """What a reader sees: each file's name and content."""
-    top = path / "shop.orders"
-    return {f"{each.parent.name}/{each.name}": each.read_text() for each in sorted(top.glob("*/*"))}
+def commit(path):
+    """Commit a batch with one table, whose rows are the first ones of the table so far."""
+    with open_store(path) as lake:
+        lake.commit(batch(lake, len(seen(path, "changelog")) // 10))
 
 
-FIRST = {"changelog/log-1": "one", "current/now-1": "one"}
-SECOND, THIRD = (
-    {"changelog/log-1": "one", f"changelog/log-{at}": "two", f"current/now-{at}": "two"}
-    for at in (2, 3)
-)
-"""After the second batch; the third has the number where one that was prepared did not come."""
+def seen(path, part):
+    """What a reader sees: the numbers of the changes, or of the rows."""
+    folder = path / "shop.orders" / part
+    files = [pq.read_table(each) for each in folder.glob("*.parquet")]
+    name = "_seq" if part == "changelog" else "id"
+    return sorted(int(each) for rows in files for each in rows[name].to_pylist())
+
+
+def check(path, batches):
+    """A reader sees so many batches, in both parts."""
+    assert seen(path, "changelog") == list(range(1, 10 * batches + 1))
+    assert seen(path, "current") == list(range(10 * batches))
+
+
+def left(path):
+    """All data files, folders of tables, and versions."""
+    patterns = ("tables/*/[a-z]*/*", "tables/*/[0-9]*", "versions/*")
+    return [each for pattern in patterns for each in (path / "_tailrace").glob(pattern)]
+
+
+def linked(path):
+    """What of these the last two versions have, and the note of what the last one has no more."""
+    versions = sorted((path / "_tailrace" / "versions").glob("??????"))
+    tables = [each.resolve() for version in versions for each in version.iterdir()]
+    files = [each.resolve() for table in tables for each in table.glob("*/part-*")]
+    return {*files, *tables, *versions, versions[-1].with_suffix(".gone.json")}
 
 
 def test_versions(tmp_path):
     path = tmp_path / "lake"
-    commit(path, "one")
-    assert seen(path) == FIRST
+    commit(path)
+    check(path, 1)
+    assert all(each.is_symlink() for each in (path / "shop.orders").glob("*/*"))
     pinned = (path / "shop.orders").resolve()
-    commit(path, "two")
-    assert seen(path) == SECOND
-    assert (pinned / "current" / "now-1").read_text() == "one"
-    commit(path, "three")
+    commit(path)
+    check(path, 2)
+    rows = [pq.read_table(each)["id"].to_pylist() for each in (pinned / "current").iterdir()]
+    assert sorted(each for some in rows for each in some) == list(range(10))
+    commit(path)
+    check(path, 3)
     assert not pinned.exists()
-    with Lake(path) as lake:
+    assert {*left(path)} == linked(path)
+    with open_store(path) as lake:
         assert lake.manifest.version == 3
 
 
-STEPS = ["symlink_to", "replace", "hardlink_to", "mkdir", "write_text", "write_bytes", "unlink"]
+def two_tables(store, number, *names):
+    """A batch of tables: each gets a row in its changelog, and has one row."""
+    files = {
+        each: [changes(store.staging / each, [row(1)], COLUMNS, number, each)] for each in names
+    }
+    built = {each: state(store.staging / each / "s", [row(1)], COLUMNS) for each in names}
+    return made(store, files, built, number, touched=frozenset(names))
+
+
+def test_tables_that_a_batch_is_not_about_are_linked_whole(tmp_path, monkeypatch):
+    path = tmp_path / "lake"
+    links = []
+    symlink = Path.symlink_to
+    with open_store(path) as lake:
+        lake.commit(two_tables(lake, 1, "shop.a", "shop.b"))
+        folders = [(path / name).resolve() for name in ("shop.a", "shop.b")]
+        monkeypatch.setattr(
+            Path, "symlink_to", lambda to, at: (links.append(to.name), symlink(to, at))
+        )
+        for number in range(2, 6):
+            links.clear()
+            lake.commit(two_tables(lake, number, "shop.a"))
+            parts = [f"part-{each:06}-000000.parquet" for each in range(1, number + 1)]
+            assert sorted(each for each in links if "part" not in each) == [
+                "now",
+                "shop.a",
+                "shop.b",
+            ]
+            assert set(parts) < set(links)
+        assert (path / "shop.a").resolve() != folders[0]
+        assert (path / "shop.b").resolve() == folders[1]
+        assert len(list((path / "shop.b" / "changelog").iterdir())) == 1
+    assert {*left(path)} == linked(path)
+
+
+STEPS = ["symlink_to", "replace", "mkdir", "write_text", "write_bytes", "unlink", "hardlink_to"]
 
 
 def test_a_crash_at_any_step_leaves_one_version_or_the_other(tmp_path, monkeypatch):
     monkeypatch.setattr(journal, "_MOST", 3)  # a checkpoint after the second batch
     fatal, undone = 0, 0
     while not (after := crashed(tmp_path / str(fatal), fatal))[0]:
-        undone += after[1] == FIRST
+        undone += after[1] == 2
         fatal += 1
-    assert (fatal > 15, undone > 5, fatal - undone > 1) == (True, True, True)
+    assert (fatal > 40, undone > 20, fatal - undone > 5) == (True, True, True)
 
 
 def crashed(path, fatal):
-    """A commit that ends before a step: whether it has fewer steps, and what a reader sees then."""
-    commit(path, "one")
+    """A third commit that ends before a step: whether it has fewer steps, and how many batches a
+    reader sees then. The next process finishes what was prepared.
+    """
+    for _ in range(2):
+        commit(path)
     dying = Fatal(fatal)
     with pytest.MonkeyPatch.context() as patch:
-        for name in STEPS:
-            patch.setattr(Path, name, dying(getattr(Path, name)))
-        patch.setattr(os, "fsync", dying(os.fsync))
-        patch.setattr(store.shutil, "rmtree", lambda *_arguments, **_options: None)
         try:
-            commit(path, "two")
+            with open_store(path) as lake:
+                work = batch(lake, 2)
+                for name in STEPS:
+                    patch.setattr(Path, name, dying(getattr(Path, name)))
+                patch.setattr(os, "fsync", dying(os.fsync))
+                patch.setattr(shutil, "rmtree", dying(shutil.rmtree))
+                lake.commit(work)
+                patch.undo()
             done = True
         except CrashError:
             done = False
-    after = seen(path)
-    assert after in (FIRST, SECOND), fatal
-    if done:
-        assert after == SECOND
-    prepared = (path / "_tailrace" / "journal" / "000002.jsonl").exists()
-    if after == FIRST:
-        commit(path, "two")
-    last = THIRD if after == FIRST and prepared else SECOND
-    assert seen(path) == last, fatal
-    with Lake(path) as lake:
-        assert lake.manifest.version == (2 if last is SECOND else 3)
-        left = {each.name for each in (path / "_tailrace" / "versions").iterdir()}
-        assert left == {"000001", f"00000{lake.manifest.version}"}, fatal
-        names = [each.name for each in (path / "_tailrace" / "journal").iterdir()]
-        assert not [each for each in names if each.endswith(".tmp")], fatal
+    after = len(seen(path, "changelog")) // 10
+    assert after in (2, 3), fatal
+    check(path, after)
+    prepared = (path / "_tailrace" / "journal" / "000003.jsonl").exists()
+    with open_store(path) as lake:
+        assert lake.manifest.version == (3 if prepared else 2)
+    check(path, 3 if prepared else 2)
+    if not prepared:
+        commit(path)
+    check(path, 3)
+    assert {*left(path)} == linked(path), fatal
+    names = [each.name for each in (path / "_tailrace" / "journal").iterdir()]
+    assert not [each for each in names if each.endswith(".tmp")], fatal
     return done, after
 
 
 def test_what_a_run_left_over_goes_away(tmp_path):
     path = tmp_path / "lake"
-    commit(path, "one")
+    commit(path)
     inner = path / "_tailrace"
     (inner / "staging" / "0" / "x").mkdir(parents=True)
-    (inner / "versions" / "000002").mkdir()
-    (path / "shop.gone").symlink_to("_tailrace/now/shop.gone")
-    (path / "mine").symlink_to("nowhere")
-    with Lake(path) as lake:
+    (inner / "now.0000000000").mkdir()
+    with open_store(path) as lake:
         assert lake.manifest.version == 1
         assert not (inner / "staging" / "0").exists()
-        assert not (inner / "versions" / "000002").exists()
-        assert not (path / "shop.gone").is_symlink()
-        assert (path / "mine").is_symlink()
-    assert seen(path) == FIRST
+        (own,) = inner.glob("now.*")
+        assert own.name != "now.0000000000"
+    check(path, 1)
+
+
+def test_a_link_that_was_removed_comes_back(tmp_path):
+    """With the next batch of its table. A data file does not: the table is set aside."""
+    path = tmp_path / "lake"
+    commit(path)
+    gone = next((path / "shop.orders" / "changelog").iterdir())
+    file = gone.resolve()
+    gone.unlink()
+    with open_store(path) as lake:
+        assert lake.refresh(run) == {}
+        lake.commit(batch(lake, 1))
+    check(path, 2)
+    file.unlink()
+    with open_store(path) as lake, pytest.raises(PipelineError, match=rf"{file} is gone: bring"):
+        lake.refresh(run)
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        [["..", "..", "victim"]],
+        [["shop.orders", "current", "../../../../victim"]],
+        [["shop.orders", "..", "victim"]],
+        [["shop.orders", "current", ""]],
+        [["shop.orders", "elsewhere", "victim"]],
+        [["shop.orders", "7", ""]],
+        ["victim"],
+        {},
+    ],
+)
+def test_a_note_of_what_is_gone_removes_nothing_else(tmp_path, note):
+    path, victim = tmp_path / "lake", tmp_path / "victim"
+    commit(path)
+    victim.write_text("mine")
+    for name in ("elsewhere", "7"):
+        (path / "_tailrace" / "tables" / "shop.orders" / name).symlink_to(tmp_path)
+    (path / "_tailrace" / "versions" / "000001.gone.json").write_text(json.dumps(note))
+    with pytest.raises(PipelineError) if note else nullcontext(), open_store(path):
+        pass
+    assert victim.read_text() == "mine"
+    check(path, 1)
 
 
 def test_only_one_process_writes(lake):
     code = (
         "import sys\n"
-        "from pathlib import Path\n"
-        "from tailrace.spark.lake.parquet.versions import Lake\n"
-        "with Lake(Path(sys.argv[1])):\n"
+        "from tailrace.spark.lake.open import open_store\n"
+        "with open_store(sys.argv[1]):\n"
         "    print('open', flush=True)\n"
         "    sys.stdin.read()\n"
     )
@@ -153,47 +242,49 @@ def test_only_one_process_writes(lake):
         assert other.stdout.readline() == "open\n"
         with (
             pytest.raises(PipelineError, match=rf"another process \(.*pid {other.pid}\)"),
-            Lake(lake),
+            open_store(lake),
         ):
             pass
     finally:
         other.kill()
         other.wait()
-    with Lake(lake):
+    with open_store(lake):
         pass
 
 
 def test_closed_again_it_leaves_the_next_writer_alone(tmp_path):
-    with Lake(tmp_path / "lake") as first:
+    with open_store(tmp_path / "lake") as first:
         pass
-    with Lake(tmp_path / "lake") as second:
+    with open_store(tmp_path / "lake") as second:
         first.close()
         assert second.staging.is_dir()
 
 
 def test_a_path_that_is_not_utf8(tmp_path):
     path = tmp_path / os.fsdecode(b"lake\xff")
-    with pytest.raises(PipelineError, match="must be UTF-8"), Lake(path):
+    with pytest.raises(PipelineError, match="must be UTF-8"), open_store(path):
         pass
     assert not path.exists()
 
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path):
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(PipelineError, match="no lake"), Lake(tmp_path):
+    with pytest.raises(PipelineError, match="no lake"), open_store(tmp_path):
         pass
     assert [each.name for each in tmp_path.iterdir()] == ["file"]
-    with pytest.raises(PipelineError, match="cannot be written"), Lake(tmp_path / "file"):
+    with pytest.raises(PipelineError, match="cannot be written"), open_store(tmp_path / "file"):
         pass
 
 
 def test_manifest_comes_back(tmp_path):
     file = DataFile("part-000002-0.parquet", 5, 6, 7)
-    current = TableRows(COLUMNS, ("id",), (file, None), None, 2, ("note",), ("g",))
-    table = TableState("shop", "orders", "mysql", "log", COLUMNS, (file,), current, folder="a.b")
+    current = TableRows(TWO_COLUMNS, ("id",), (file, None), None, 2, ("note",), ("g",))
+    table = TableState(
+        "shop", "orders", "mysql", "log", TWO_COLUMNS, (file,), current, folder="a.b"
+    )
     refused = replace(current, files=(), refused="no key")
     past = TableRows(
-        COLUMNS, (), (None,), "a type was changed", closed=(file,)
+        TWO_COLUMNS, (), (None,), "a type was changed", closed=(file,)
     )  # ended, then refused
     source = SourceState("binlog.000002", 500, {"binlog.000001": 9}, "h", "t", {"version": 1})
     point = replace(source, offset=7)
@@ -215,6 +306,15 @@ def test_manifest_comes_back(tmp_path):
         },
         points={"mysql": {"binlog.000002:7": point}},
     )
+    placed = {
+        key: replace(
+            each,
+            parts={part: f"{each.folder}.{part}" for part in KEEP},
+            shapes=dict.fromkeys(KEEP, TWO_COLUMNS),
+        )
+        for key, each in manifest.tables.items()
+    }
+    manifest = replace(manifest, tables=placed)
     assert come_back(tmp_path, Manifest(1), manifest) == manifest
 
 
@@ -223,13 +323,13 @@ def test_a_document_that_is_damaged_or_of_another_layout(tmp_path):
     path = tmp_path / "journal" / "000001.all.jsonl"
     path.parent.mkdir()
     for content, says in (
-        *((text, "journal") for text in ("", "{}", "[]", '{"layout": 4}', "\n", "\0")),
-        ('{"layout": 4, "batch": 1, "tables": {}}\n', "journal"),
-        ('{"layout": 4, "batch": 2, "tables": {}}\n', "of another batch"),
-        ('{"layout": 4, "batch": 1, "tables": {"a": 9}}\n', "'a' is missing"),
-        ('{"layout": 4, "batch": 1, "tables": {}}\nx', "more lines than tables"),
+        *((text, "journal") for text in ("", "{}", "[]", '{"layout": 5}', "\n", "\0")),
+        ('{"layout": 5, "batch": 1, "tables": {}}\n', "journal"),
+        ('{"layout": 5, "batch": 2, "tables": {}}\n', "of another batch"),
+        ('{"layout": 5, "batch": 1, "tables": {"a": 9}}\n', "'a' is missing"),
+        ('{"layout": 5, "batch": 1, "tables": {}}\nx', "more lines than tables"),
         ('{"layout": 99}\n', "layout 99"),
-        ('{"layout": [4]}\n', r"layout \[4\]"),
+        ('{"layout": [5]}\n', r"layout \[5\]"),
     ):
         path.write_text(content)
         with pytest.raises(PipelineError, match=says) as caught:
@@ -289,7 +389,7 @@ def test_a_table_keeps_its_folder():
     """The first of two has the plain name, also when the second is older in the alphabet."""
     first = Folders(())
     states = [
-        TableState("shop", name, "mysql", "log", COLUMNS, folder=first.of("shop", name))
+        TableState("shop", name, "mysql", "log", TWO_COLUMNS, folder=first.of("shop", name))
         for name in ("t", "T")
     ]
     again = Folders(states)

@@ -9,7 +9,7 @@ from deltalake import DeltaTable
 
 import tailrace
 from tailrace.spark import mirror
-from tailrace.spark.lake.table_store import TableStore
+from tailrace.spark.lake.lake import Lake
 from tailrace.spark.mirror import batches
 from tailrace.spark.state.current import plan
 from tests.spark.following import Follow, caught_up
@@ -168,13 +168,13 @@ def test_looked_at(seconds, tmp_path, monkeypatch):
     """A run looks at all tables in its first batch, and again once a time has passed."""
     monkeypatch.setattr(batches, "_LOOK_SECONDS", seconds)
     looked = []
-    refresh = TableStore.refresh
+    refresh = Lake.refresh
 
     def noted(store, run, retried=(), keys=None):
         looked.append(keys is None)
         return refresh(store, run, retried, keys)
 
-    monkeypatch.setattr(TableStore, "refresh", noted)
+    monkeypatch.setattr(Lake, "refresh", noted)
     (tmp_path / "logs").mkdir()
     made(tmp_path / "logs")
     with Follow(tmp_path / "logs", tmp_path / "lake", format="delta", batch_bytes=1) as following:

@@ -15,8 +15,9 @@ from unittest import mock
 
 from tailrace.columns.read import scan
 from tailrace.columns.read.table import TableDecoder
-from tailrace.spark.lake import assemble, table_batch
-from tailrace.spark.lake.guarded import Guarded
+from tailrace.spark.lake import plan
+from tailrace.spark.lake.delta.tables import DeltaTables
+from tailrace.spark.lake.iceberg.tables import IcebergTables
 from tailrace.spark.state.current import build, jobs
 from tailrace.spark.state.history import jobs as history_jobs
 
@@ -68,7 +69,7 @@ class Poison:
 def _current(lake: Path, format: str, name: str) -> Path:  # noqa: A002
     """The folder of the data files of a table's current state."""
     if format == "parquet":
-        return (lake / f"{DATABASE}.{name}").resolve() / "current"
+        return lake / "_tailrace" / "tables" / f"{DATABASE}.{name}" / "current"
     return lake / f"{DATABASE}.{name}" / ("data" if format == "iceberg" else "")
 
 
@@ -79,7 +80,6 @@ def _data_files(lake: Path, format: str, name: str) -> list[Path]:  # noqa: A002
 def _truncate(lake: Path, format: str, name: str) -> None:  # noqa: A002
     for path in _data_files(lake, format, name):
         content = path.read_bytes()
-        path.unlink()  # other versions have the same file
         path.write_bytes(content[: len(content) // 2])
 
 
@@ -90,9 +90,8 @@ def _folder_for_a_file(lake: Path, format: str, name: str) -> None:  # noqa: A00
 
 
 def _remove(lake: Path, format: str, name: str) -> None:  # noqa: A002
-    folder = lake / f"{DATABASE}.{name}"
-    for each in folder.resolve().iterdir() if format == "parquet" else (folder,):
-        shutil.rmtree(each)
+    inner = lake / "_tailrace" / "tables" if format == "parquet" else lake
+    shutil.rmtree(inner / f"{DATABASE}.{name}")
 
 
 def _in_the_way(lake: Path, format: str, name: str) -> None:  # noqa: A002
@@ -196,27 +195,27 @@ def _alter(name: str) -> Any:
     return _raises(scan, "altered", concerns)
 
 
-@contextmanager
-def _put(name: str) -> Iterator[None]:
+def _put(name: str) -> Any:
     """The batch's part for a table cannot be worked out."""
 
     def of_a_file(_self: Any, states: Any, *_: Any) -> bool:
         return any(state.table == name for state in states.values())
 
+    return _raises(plan.TableBatch, "_changelog", of_a_file)
+
+
+@contextmanager
+def _commit(name: str) -> Iterator[None]:
+    """A table cannot take its part of a batch that is prepared."""
+
+    def of_the_table(_self: Any, step: Any, *_: Any) -> bool:
+        return bool(step.table == f"{DATABASE}.{name}")
+
     with (
-        _raises(assemble._Table, "put", lambda _self, state, *_: state.table == name),  # noqa: SLF001
-        _raises(table_batch.TableBatch, "_changelog", of_a_file),
+        _raises(DeltaTables, "commit", of_the_table),
+        _raises(IcebergTables, "commit", of_the_table),
     ):
         yield
-
-
-def _commit(name: str) -> Any:
-    """A table cannot take its part of a batch that is prepared."""
-    return _raises(
-        Guarded,
-        "commit",
-        lambda _self, step, *_: step.table == f"{DATABASE}.{name}",
-    )
 
 
 def _own(name: str) -> str:

@@ -21,9 +21,9 @@ from unittest import mock
 
 import pyarrow.parquet as pq
 
-from tailrace.spark.lake.assemble import COMMON_METADATA
 from tailrace.spark.lake.iceberg.catalog import own_catalog
 from tailrace.spark.lake.jars import CATALOG
+from tailrace.spark.lake.parquet.tables import COMMON_METADATA
 from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.manifest.lake_options import FORMATS
 from tailrace.spark.state.current import patching

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tailrace.spark.lake.assemble import Made
+from tailrace.spark.lake.made import Made
 from tailrace.spark.lake.open import open_store
 from tailrace.spark.manifest.lake_options import LakeOptions
 from tailrace.spark.manifest.manifest import DataFile, SourceState, TableRows
@@ -102,7 +102,7 @@ def state(folder, rows, columns, count=2, keep=(), known=None, prefix="x"):
 
 def made(store, files, built, offset, keep=("changelog", "current"), shards=False, **more):
     """All of a batch that reads its source up to an offset."""
-    kind = getattr(store, "_format", "parquet")
+    kind = store._format
     options = LakeOptions(keep=keep, format=kind, shards=shards)
     at = SourceState("binlog.000001", offset, {}, "h", "t", {"version": 1})
     return Made(files, built, {"mysql": at}, options, **more)

@@ -10,7 +10,6 @@ from tailrace.errors import PipelineError
 from tailrace.spark.input.offset import Offset
 from tailrace.spark.lake.delta.log import write_version
 from tailrace.spark.lake.delta.tables import DeltaTables
-from tailrace.spark.lake.guarded import Guarded
 from tailrace.spark.lake.iceberg.tidy import NAME as LEFTOVERS
 from tailrace.spark.lake.iceberg.tidy import Left, Leftovers
 from tailrace.spark.lake.open import open_store
@@ -97,7 +96,7 @@ def test_files_follow_no_link(tmp_path):
 def test_steps_with_all_their_members():
     columns = pa.schema([("a", pa.int64())])
     merges, files = (Merge("b", ("c", "d")),), frozenset("hi")
-    step = Step("t", ("a",), "", merges, "7", {}, ("e",), columns, {"f": "g"}, files)
+    step = Step("t", ("a",), "", merges, "7", {}, True, ("e",), columns, {"f": "g"}, files)
     assert steps_of(json.loads(json.dumps(whole_json([step])))) == [step]
 
 
@@ -116,7 +115,7 @@ def test_a_table_that_cannot_be_written(tmp_path):
     (tmp_path / "shop.orders" / "_delta_log").touch()
     step = Step("shop.orders", goes="", schema=pa.schema([("a", pa.int64())]))
     with pytest.raises(PipelineError, match=r"shop\.orders in .* cannot be written: ") as caught:
-        Guarded(DeltaTables(tmp_path)).commit(step, 1)
+        DeltaTables(tmp_path).commit(step, 1)
     assert "altered" not in str(caught.value)
 
 

@@ -11,8 +11,8 @@ from pyiceberg.catalog.sql import SqlCatalog
 from tailrace.spark.lake.delta import vectors
 from tailrace.spark.lake.delta.tables import DeltaTables
 from tailrace.spark.lake.iceberg.tables import IcebergTables
+from tailrace.spark.lake.lake import Lake
 from tailrace.spark.lake.open import open_store
-from tailrace.spark.lake.table_store import TableStore
 from tailrace.spark.manifest import journal
 from tests.spark.history.landing import READERS
 from tests.spark.lake import patching
@@ -65,7 +65,7 @@ def crashing(lake, name, fatal, make):
                 for each in STEPS:
                     patch.setattr(Path, each, dying(getattr(Path, each)))
                 patch.setattr(os, "fsync", dying(os.fsync))
-                patch.setattr(TableStore, "_finish", dying(TableStore._finish))
+                patch.setattr(Lake, "_finish", dying(Lake._finish))
                 patch.setattr(DeltaTables, "commit", dying(DeltaTables.commit))
                 patch.setattr(IcebergTables, "commit", dying(IcebergTables.commit))
                 patch.setattr(SqlCatalog, "commit_table", dying(SqlCatalog.commit_table))

@@ -11,13 +11,13 @@ import pytest
 from deltalake import DeltaTable
 
 from tailrace.errors import LakeChanged, PipelineError
-from tailrace.spark.lake import table_store
+from tailrace.spark.lake import lake as lakes
 from tailrace.spark.lake.delta import vectors
 from tailrace.spark.lake.delta.tables import DeltaTables
 from tailrace.spark.lake.iceberg.catalog import own_catalog
 from tailrace.spark.lake.open import open_store
+from tailrace.spark.lake.plan import completed
 from tailrace.spark.lake.steps import steps_of
-from tailrace.spark.lake.table_batch import completed
 from tailrace.spark.state.built import Built
 from tests.spark.lake.journals import documents, rewrite, saved
 from tests.spark.lake.making import COLUMNS, batch, begun, made, reopened, row, state
@@ -223,7 +223,7 @@ def test_a_table_that_cannot_be_overruled_is_set_aside(tmp_path, monkeypatch):
     real = DeltaTables.commit
     with open_store(lake, "delta") as store:
         monkeypatch.setattr(DeltaTables, "commit", commit)
-        monkeypatch.setattr(table_store, "completed", lambda *given: completed(*given)[::-1])
+        monkeypatch.setattr(lakes, "completed", lambda *given: completed(*given)[::-1])
         store.commit(patch(store, new(3), gone=[7]))
     with open_store(lake, "delta") as store:
         status = store.manifest.tables[NAME].set_aside

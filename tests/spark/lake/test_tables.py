@@ -16,8 +16,8 @@ from tailrace.spark.lake.asides import Asides
 from tailrace.spark.lake.iceberg.catalog import own_catalog
 from tailrace.spark.lake.iceberg.tables import IcebergTables
 from tailrace.spark.lake.open import open_store
+from tailrace.spark.lake.plan import completed
 from tailrace.spark.lake.steps import Step
-from tailrace.spark.lake.table_batch import completed
 from tailrace.spark.manifest.manifest import TableRows
 from tailrace.spark.parquet.footer import row_groups
 from tailrace.spark.state.built import Built

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 INNER: Final = "_tailrace"
 SOURCES: Final = "sources"
-_INNER: Final = (FOLDER, CLAIMS, "versions", "staging", SOURCES)
+_INNER: Final = (FOLDER, CLAIMS, "tables", "versions", "staging", SOURCES)
 _BEFORE: Final = ("batches", "versions")
 """Where lakes before layout 4 had a manifest for each batch."""
 AGAIN: Final = ".again"
@@ -71,8 +71,7 @@ class LakeFolder(Closing):
         if not self._claim.generation:
             return
         try:
-            for folder in (self.staging, self._linking):
-                shutil.rmtree(folder, ignore_errors=True)
+            shutil.rmtree(self.staging, ignore_errors=True)
             self._claim.check()
         finally:
             self._claim.release()
@@ -103,20 +102,13 @@ class LakeFolder(Closing):
         """A folder for what this run writes; what is in it and not committed goes away."""
         return self._inner / "staging" / self._number
 
-    @property
-    def _linking(self) -> Path:
-        """A folder in which links are made that replace others. Whoever takes the lake over moves
-        it away: then this process has none to replace one with.
-        """
-        return self._inner / f"now.{self._number}"
-
     def _take_sources(self) -> None:
         """Take over the folder of servers' logs: a copy, if the process that has it may still run.
 
         That process may write into its own, whose lock it holds.
         """
         found = [self._inner / SOURCES, *self._inner.glob(f"{SOURCES}.*")]
-        latest = within(self._inner, max(found, key=_generation))
+        latest = within(self._inner, max(found, key=generation_of))
         self.sources = latest
         if self._claim.rival and latest.exists():
             copy = shutil.copytree(latest, self.staging / SOURCES, symlinks=True)
@@ -141,18 +133,14 @@ class LakeFolder(Closing):
             within(self._inner, self._inner / name)
         check_layout(self.path, self._inner)
         self._claim.take()
-        for left in self._before("staging/*"):
-            shutil.rmtree(left, ignore_errors=True)
+        for left in self._inner.glob("staging/*"):
+            if generation_of(left) < self._claim.generation:
+                shutil.rmtree(left, ignore_errors=True)
         (self._inner / "lock").unlink(missing_ok=True)  # of lakes before there were claims
         self.staging.mkdir(parents=True)
         self._take_sources()
         self._recover()
         self._claim.rival = None
-
-    def _before(self, pattern: str) -> list[Path]:
-        """What processes before this one have left, and what is of no process."""
-        found = self._inner.glob(pattern)
-        return [each for each in found if _generation(each) < self._claim.generation]
 
     def check_owner(self) -> None:
         """Raise `PipelineError` if another process has taken over the lake."""
@@ -193,7 +181,7 @@ class LakeFolder(Closing):
         self.check_owner()  # whoever takes over from here on knows the next batch's number, too
 
 
-def _generation(path: Path) -> int:
+def generation_of(path: Path) -> int:
     """The generation at the end of a name; 0 without one."""
     number = path.name.rpartition(".")[2]
     return int(number) if number.isdigit() else 0
@@ -212,10 +200,14 @@ def read_committed(path: Path) -> Manifest:
 
 
 def check_layout(lake: object, inner: Path) -> None:
-    """Raises `PipelineError` for a lake of layout 3 or an older one: it has no journal."""
+    """Raises `PipelineError` for a lake of layout 3 or an older one, which has no journal, and for
+    one of Parquet of layout 4, whose versions have the data files.
+    """
     batches, versions = (any(inner.glob(f"{each}/*/manifest.json")) for each in _BEFORE)
     if batches or (versions and not any(inner.glob(f"{FOLDER}/*"))):
         raise other_layout(lake, "3 or an older one")
+    if any(inner.glob("versions/*")) and not (inner / "tables").is_dir():
+        raise other_layout(lake, "4")
 
 
 def failed(path: Path, error: OSError) -> PipelineError:

@@ -66,25 +66,6 @@ def put_together(files: Sequence[DataFile], paths: Sequence[Path], target: Path)
     return DataFile(target.name, rows_there, made.close(), sum(each.memory for each in files))
 
 
-def merge_last(
-    files: Sequence[DataFile], places: dict[str, Path], folder: Path, name: str
-) -> tuple[DataFile, ...]:
-    """The files of a Parquet lake's table, the last ones compacted where it is time to.
-
-    They are in ``places``; the new file is made in ``folder``, as ``name``. Raises `PipelineError`.
-    """
-    last = due(files)
-    if not last:
-        return tuple(files)
-    made = put_together(last, [places[file.name] for file in last], folder / name)
-    if made is None:
-        return tuple(files)
-    for file in last:
-        del places[file.name]
-    places[name] = folder / name
-    return (*files[: -len(last)], made)
-
-
 def _full(waiting: Sequence[pa.Table]) -> bool:
     rows = sum(each.num_rows for each in waiting)
     return bool(rows >= ROW_GROUP or sum(each.nbytes for each in waiting) >= _GROUP_BYTES)

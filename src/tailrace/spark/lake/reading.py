@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,17 +12,18 @@ import pyarrow.compute as pc
 
 from tailrace.errors import PipelineError
 from tailrace.spark.lake.folder import INNER, read_committed
-from tailrace.spark.lake.guarded import Guarded
+from tailrace.spark.lake.formats import locate
 from tailrace.spark.lake.iceberg.paths import data_file
 from tailrace.spark.manifest.journal import FOLDER
-from tailrace.spark.manifest.paths import lake_path, within
+from tailrace.spark.manifest.paths import lake_path
 from tailrace.spark.parquet.deleted import NO_ROWS, without
 from tailrace.spark.parquet.footer import row_groups
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from tailrace.spark.lake.steps import Content, Tables
+    from tailrace.spark.lake.steps import Content
+    from tailrace.spark.lake.tables import Tables
     from tailrace.spark.manifest.manifest import Manifest, TableState
     from tailrace.spark.parquet.deleted import DeletedRows
 
@@ -96,14 +96,12 @@ class LakeView:
         """
         if table.current is None or table.current.refused is not None:
             return []
-        if self.manifest.options.format != "parquet":
-            part = table.parts["current"]
-            tables = self._tables()
-            now = tables.content(part)
-            return [] if now is None else list(_files(tables.folder(part), now).values())
-        folder = self.path / INNER / "versions" / f"{self.manifest.version:06}"
-        folder = within(folder, folder / table.folder / "current")
-        return [LakeFile(str(folder / file.name)) for file in table.current.files if file]
+        part, tables = table.parts["current"], self._tables
+        if self.manifest.options.lists_files:
+            folder = tables.folder(part)
+            return [LakeFile(str(folder / file.name)) for file in table.current.data]
+        now = tables.content(part)
+        return [] if now is None else list(_files(tables.folder(part), now).values())
 
     def kept(
         self, table: TableState, files: Collection[str], mark: str | None
@@ -115,33 +113,21 @@ class LakeView:
         """
         if not files:
             return {}
-        if self.manifest.options.format != "parquet":
-            tables, part = self._tables(), table.parts["current"]
-            try:
-                then = tables.content(part, mark)
-            except PipelineError:
-                return None
-            if then is None or then.files != frozenset(files):
-                return None
-            return _files(tables.folder(part), then)
-        versions = self.path / INNER / "versions"
-        places = sorted(versions.glob(f"*/{glob.escape(table.folder)}/current"), reverse=True)
-        found = {
-            name: next((at / name for at in places if (at / name).is_file()), Path(name))
-            for name in files
-        }
-        return {name: LakeFile(str(path)) for name, path in found.items()}
+        tables, part = self._tables, table.parts["current"]
+        folder = tables.folder(part)
+        if self.manifest.options.lists_files:
+            return {name: LakeFile(str(folder / name)) for name in files}
+        try:
+            then = tables.content(part, mark)
+        except PipelineError:
+            return None
+        if then is None or then.files != frozenset(files):
+            return None
+        return _files(folder, then)
 
+    @property
     def _tables(self) -> Tables:
-        if self.manifest.options.format == "delta":
-            from tailrace.spark.lake.delta.tables import DeltaTables  # noqa: PLC0415 - an extra's
-
-            return Guarded(DeltaTables(self.path))
-        from tailrace.spark.lake.iceberg.catalog import place  # noqa: PLC0415 - as above
-        from tailrace.spark.lake.iceberg.tables import IcebergTables  # noqa: PLC0415 - an extra's
-
-        found = place(self.lake)
-        return Guarded(IcebergTables(found.catalog, found.top, found.namespace))
+        return locate(self.lake, self.manifest.options.format).tables
 
 
 def _files(folder: Path, now: Content) -> dict[str, LakeFile]:

@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 
 from tailrace.errors import PipelineError
 from tailrace.spark.lake.iceberg.paths import data_file
+from tailrace.spark.lake.plan import STATE_FIELDS, Move, listed, state_schema, summed
 from tailrace.spark.lake.steps import Step, unread_deletes
-from tailrace.spark.lake.table_batch import STATE_FIELDS, Move, state_schema, summed
 from tailrace.spark.manifest.lazy_tables import lazy
 from tailrace.spark.manifest.manifest import DataFile
 from tailrace.spark.parquet.deleted import NO_ROWS, without
@@ -39,7 +39,8 @@ from tailrace.spark.state.spill import read_spill, write_spill
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from tailrace.spark.lake.steps import Content, Tables
+    from tailrace.spark.lake.steps import Content
+    from tailrace.spark.lake.tables import Tables
     from tailrace.spark.manifest.manifest import Manifest, TableRows, TableState
     from tailrace.spark.parquet.deleted import DeletedRows
     from tailrace.spark.runtime.tasks import Runner
@@ -72,15 +73,6 @@ class Part:
         marks = (table.marks.get(self.part) for table in self.states.values())
         return next((each for each in marks if each is not None), None)
 
-    def expected(self) -> set[str]:
-        found = set()
-        for table in self.states.values():
-            if self.part == "current" and table.current is not None:
-                found |= {file.name for file in table.current.data}
-            if self.part == "history" and table.history is not None:
-                found |= {file.name for file in table.history.files if file is not None}
-        return found
-
     def names(self, key: str) -> dict[str, str]:
         """What the columns of a state's open rows are called in the table, where not the same."""
         state = self.state(key)
@@ -93,18 +85,23 @@ class Part:
         failure(error)
         failed.update(dict.fromkeys(self.states, error))
 
-    def is_altered(self, tables: Tables) -> bool:
+    def is_altered(self, tables: Tables, *, lists_files: bool) -> bool:
         """Whether the table's rows are in other files than ours, or others of them are deleted.
 
-        Raises `PipelineError` where the table is gone.
+        Raises `PipelineError` where the table is gone, or, without a log, a file of it.
         """
-        expected = self.expected()
+        expected = listed(self.states, self.part)
         now = tables.content(self.table)
         if now is None:
             if expected:
                 raise PipelineError(f"table {self.table} is gone from {tables.top}: restore it")
             return False
         there: Collection[str] = now.files
+        if lists_files:
+            if gone := expected - now.files:
+                path = tables.folder(self.table) / min(gone)
+                raise PipelineError(f"its file {path} is gone: bring it back")
+            return False
         if self.part == "history":
             there = {each for each in there if not each.startswith("closed-")}
             return there != expected or bool(now.deleted)
@@ -206,10 +203,12 @@ def look(
     """
     marks: dict[str, str | None] = {}
     found: list[Part] = []
+    lists_files = manifest.options.lists_files
     for part in _parts(manifest, failed, retried, keys):
         try:
             marks[part.table] = now = tables.mark(part.table)
-            if (now is None or now != part.mark) and part.is_altered(tables):
+            changed = now is None or now != part.mark
+            if changed and part.is_altered(tables, lists_files=lists_files):
                 found.append(part)
         except PipelineError as error:
             part.fail(error, failed)
@@ -227,7 +226,7 @@ def _parts(
     for key in before.keys_of_tables(keys):
         state = before.tables[key]
         for part, table in state.parts.items():
-            if part != "changelog" and part in state.shapes:
+            if part in state.shapes and (part != "changelog" or before.options.lists_files):
                 found.setdefault((table, part), {})[key] = state
     for (table, part), states in found.items():
         asides = [state.set_aside for key, state in states.items() if key not in retried]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -14,7 +14,6 @@ from tailrace.spark.parquet.deleted import dump, load
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
-    from pathlib import Path
 
     from tailrace.spark.parquet.deleted import DeletedRows, Rows
 
@@ -39,7 +38,7 @@ class Step:
     Those go whose names begin with ``goes``, but for those that ``stays`` names; where ``goes`` is
     None, all stay. ``deletes`` has rows to delete, by file, in addition to those that were deleted
     at ``base``: this is the table's mark (`Content`) for which the step was planned, where no
-    commit of others may come between.
+    commit of others may come between. ``differ`` says that files may lack columns of the table.
 
     The other members are those that the batch's manifest has too, and are taken from there when the
     step is done (`completed`): ``schema``, the table's columns from now on; ``stays``; ``deleted``,
@@ -53,6 +52,7 @@ class Step:
     merges: tuple[Merge, ...] = ()
     base: str | None = None
     deletes: Mapping[str, Rows] = field(default_factory=dict)
+    differ: bool = False
     stays: tuple[str, ...] = ()
     schema: pa.Schema = field(default_factory=lambda: pa.schema([]))
     properties: dict[str, str] = field(default_factory=dict)
@@ -102,6 +102,7 @@ _STEP: Final = {
     "merges": m.several(_MERGE),
     "base": m.OPTIONAL,
     "deletes": m.by_name(_ROWS, m.FILE.load),
+    "differ": m.FLAG,
 }
 _WHOLE: Final = {
     **_STEP,
@@ -150,47 +151,3 @@ def unread_deletes(table: str) -> PipelineError:
         f"table {table} has rows that others deleted in a way that Tailrace does not read (equality"
         " deletes): have them rewrite its files"
     )
-
-
-class Tables(Protocol):
-    """The tables of a lake's format, by name. All raise `PipelineError`."""
-
-    @property
-    def top(self) -> Path:
-        """The folder below which all tables' folders are."""
-
-    def name(self, folder: str, part: str) -> str:
-        """What a part of a source's table is to be called, whose own name is ``folder``
-
-        (`manifest.names`); ``part`` is one of those kept.
-        """
-
-    def folder(self, table: str) -> Path:
-        """Where the table's data files are; it need not be there."""
-
-    def mark(self, table: str) -> str | None:
-        """The table's mark (`Content`) now, without reading its content; None without a table."""
-
-    def content(self, table: str, mark: str | None = None) -> Content | None:
-        """What the table has now, or had at a mark; None without a table.
-
-        Raises `PipelineError` where what it had can no longer be read.
-        """
-
-    def check(self, table: str) -> None:
-        """Raise where others have made of a table what we do not write."""
-
-    def commit(self, step: Step, batch: int, *, overrule: bool = False) -> str | None:
-        """Make a step seen, with the batch's number, in one commit; done before, do nothing.
-
-        The table's mark after that commit; None if it was done before and is not known any more.
-        Raises LakeChanged, and does nothing, where the table's mark is not the step's ``base``. To
-        ``overrule`` is to do the step nevertheless: the files that are to stay have exactly the
-        deleted rows that they had at ``base``, and those that the step deletes.
-        """
-
-
-def deleted_by_path(tables: Tables, table: str) -> dict[str, DeletedRows]:
-    """The deleted rows of the files that a table has now, by path."""
-    now, folder = tables.content(table), tables.folder(table)
-    return {} if now is None else {str(folder / name): rows for name, rows in now.deleted.items()}

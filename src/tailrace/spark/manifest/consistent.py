@@ -7,7 +7,7 @@ written, so that a mistake of ours ends a batch, and not the lake.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tailrace.printable import short_repr
 from tailrace.spark.manifest.lake_options import KEEP
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from tailrace.spark.manifest.manifest import DataFile, Manifest, TableRows, TableState
-
-_PARQUET: Final = "parquet"
 
 
 def check_lake(manifest: Manifest) -> None:
@@ -81,7 +79,7 @@ def _check_table(manifest: Manifest, key: str, state: TableState) -> None:
         _unique(shape)
     if missing := set(state.parts) - set(state.shapes):
         raise ValueError(f"the columns of its {min(missing)} are missing")
-    named = manifest.options.format == _PARQUET
+    named = manifest.options.lists_files
     _check_files(manifest, state.changelog, named=named)
     for files in state.small.values():
         _check_files(manifest, files, named=True)
@@ -117,11 +115,11 @@ def _check_rows(rows: TableRows) -> None:
 
 
 def _check_part(manifest: Manifest, state: TableState, part: str, found: TableRows) -> None:
-    """What has rows is in a table of the lake's, or in a folder of the version."""
+    """What has rows is in a table of the lake's."""
     if part not in manifest.options.keep:
         raise ValueError(f"it has a {part}, which the lake does not keep")
     there = bool(found.key) and found.refused is None
-    if manifest.options.format != _PARQUET and there and part not in state.parts:
+    if there and part not in state.parts:
         raise ValueError(f"which table has its {part} is missing")
 
 

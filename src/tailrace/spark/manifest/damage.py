@@ -2,7 +2,7 @@
 
 A lake's manifest is checked where it is read (`manifest.consistent`). Its data files are read
 by pyarrow, which has errors of its own for each kind of damage: `reading` turns these into
-`PipelineError` and keeps the cause. For what Delta and Iceberg keep, `lake.guarded` does so.
+`PipelineError` and keeps the cause. For what Delta and Iceberg keep, `lake.tables` does so.
 """
 
 from __future__ import annotations

@@ -22,8 +22,10 @@ from tailrace.spark.manifest.merge_patch import difference, patched
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-LAYOUT: Final = 4
+LAYOUT: Final = 5
 """Incremented when an older Tailrace could no longer read the lake."""
+_READ: Final = (4, LAYOUT)
+"""In layout 4 a lake of Parquet had other folders (`lake.folder.check_layout`), the others none."""
 LARGEST_WHOLE: Final = 4 << 30
 """Bytes of a document. Each line has `json_file.LARGEST` at most."""
 WHAT: Final = "a document of a lake's journal"
@@ -84,7 +86,7 @@ def load(path: str, content: bytes) -> Document:
     with reading_file(path, WHAT):
         end = content.find(b"\n", 0, LARGEST) + 1
         head = parse(content[:end])
-        if head["layout"] != LAYOUT:
+        if head["layout"] not in _READ:
             raise other_layout(path, short_repr(head["layout"]))
         view = memoryview(content)
         lines: dict[str, Line | None] = {}

@@ -67,6 +67,11 @@ class LakeOptions:
         if self.cascades == "apply" and "current" not in self.keep:
             raise UsageError("cascades apply needs the current state: add current to keep")
 
+    @property
+    def lists_files(self) -> bool:
+        """Whether the manifest lists all files: those of Delta and Iceberg have logs for that."""
+        return self.format == "parquet"
+
     @classmethod
     def of(cls, words: LakeKeywords) -> Self:
         """The options of a new lake; one text is a list of one. Raises UsageError, TypeError."""

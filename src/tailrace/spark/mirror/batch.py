@@ -15,7 +15,7 @@ from tailrace.schema.catalogue import CASE_REMEDY
 from tailrace.schema.catalogue_json import from_json, to_json
 from tailrace.schema.letter_case import lowered
 from tailrace.spark.lake.asides import Asides, since
-from tailrace.spark.lake.assemble import Made
+from tailrace.spark.lake.made import Made
 from tailrace.spark.manifest.damage import reading
 from tailrace.spark.manifest.manifest_json import with_status
 from tailrace.spark.mirror.complete import statuses
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from tailrace.schema.tables import TableState as GivenTable
     from tailrace.spark.input.server_log import Progress
     from tailrace.spark.input.taken import Taken
-    from tailrace.spark.lake.protocol import LakeStore
+    from tailrace.spark.lake.lake import Lake
     from tailrace.spark.manifest.lake_options import LakeOptions
     from tailrace.spark.manifest.manifest import Manifest, SourceState
     from tailrace.spark.manifest.status import Status
@@ -131,7 +131,7 @@ class Setting:
     ``statements`` is as in `mirror`.
     """
 
-    store: LakeStore
+    store: Lake
     options: LakeOptions
     workers: Workers
     tell: Progress

@@ -1,6 +1,6 @@
 """Makes golden lakes as README.md here describes them. Released ones are never remade.
 
-./run python -m tests.spark.lake.golden.make LAYOUT
+./run python -m tests.spark.lake.golden.make LAYOUT FORMAT...
 """
 
 import os
@@ -42,8 +42,8 @@ def follow(kind):
     assert run.error is None, run.error
 
 
-def make(layout):
-    for kind in ("parquet", "delta", "iceberg"):
+def make(layout, kinds):
+    for kind in kinds:
         with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
             os.chdir(folder)
             for source in ("mariadb", "odd"):
@@ -63,4 +63,4 @@ def make(layout):
 
 
 if __name__ == "__main__":
-    make(int(sys.argv[1]))
+    make(int(sys.argv[1]), sys.argv[2:])

@@ -16,6 +16,7 @@ from tailrace.spark.lake.delta.statistics import statistics
 from tailrace.spark.lake.delta.table import Table, mark_of, version_of
 from tailrace.spark.lake.delta.vectors import Vector, read, unique, write
 from tailrace.spark.lake.steps import APPLICATION, MARK, Content
+from tailrace.spark.lake.tables import Tables
 from tailrace.spark.manifest.paths import within
 from tailrace.spark.parquet.deleted import joined
 
@@ -36,7 +37,7 @@ _WITH_VECTORS: Final = {"delta.enableDeletionVectors": "true"}
 _ENCODED: Final = re.compile("%[0-9A-Fa-f]{2}")
 
 
-class DeltaTables:
+class DeltaTables(Tables):
     """Delta tables in the folders of a lake.
 
     A commit may go between those of others: it is then repeated after theirs. Raises

@@ -24,6 +24,7 @@ from tailrace.spark.lake.iceberg.schema import evolved
 from tailrace.spark.lake.iceberg.state import Memory, marked
 from tailrace.spark.lake.iceberg.tidy import AGE, AGE_MS, MOST, SNAPSHOTS
 from tailrace.spark.lake.steps import Content
+from tailrace.spark.lake.tables import Tables
 from tailrace.spark.manifest.paths import within
 
 if TYPE_CHECKING:
@@ -53,12 +54,12 @@ _TRIES: Final = 20
 _PAUSE: Final = 0.05
 
 
-class IcebergTables:
+class IcebergTables(Tables):
     """Iceberg tables; names are the catalogue's, with dots.
 
     Their data files are written by path, so the tables are in folders that this machine has: below
     ``top``. They are in ``namespace``, or in one of their database's name. What pyiceberg raises is
-    the caller's to translate (`lake.guarded.Guarded`).
+    the caller's to translate (`lake.tables.Tables`).
     """
 
     def __init__(self, catalog: Catalog, top: Path, namespace: str = "") -> None:

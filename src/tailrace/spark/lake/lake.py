@@ -1,4 +1,4 @@
-"""A lake of tables (Delta, Iceberg): each batch goes into all of them exactly once.
+"""A lake: each batch goes into all of its tables exactly once.
 
     lake/
       shop.orders/ …                       the tables, as their format has them
@@ -27,10 +27,10 @@ from typing import TYPE_CHECKING, Final
 from tailrace.errors import LakeChanged, PipelineError
 from tailrace.spark.lake.asides import Asides, points, since, waiting
 from tailrace.spark.lake.folder import LakeFolder, failed
-from tailrace.spark.lake.guarded import Guarded
+from tailrace.spark.lake.plan import completed, plan
 from tailrace.spark.lake.reclaim import look, reclaim
-from tailrace.spark.lake.steps import deleted_by_path, steps_json, steps_of, whole_json
-from tailrace.spark.lake.table_batch import completed, plan
+from tailrace.spark.lake.steps import steps_json, steps_of, whole_json
+from tailrace.spark.lake.tables import deleted_by_path
 from tailrace.spark.manifest.damage import reading, reading_file
 from tailrace.spark.manifest.json_file import read_json
 from tailrace.spark.manifest.lazy_tables import lazy
@@ -46,9 +46,10 @@ from tailrace.spark.state.failure import check_writable, failure
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from tailrace.spark.lake.assemble import Made
-    from tailrace.spark.lake.steps import Step, Tables
-    from tailrace.spark.lake.table_batch import Move
+    from tailrace.spark.lake.made import Made
+    from tailrace.spark.lake.plan import Move
+    from tailrace.spark.lake.steps import Step
+    from tailrace.spark.lake.tables import Tables
     from tailrace.spark.manifest.manifest import DataFile, Manifest, TableState
     from tailrace.spark.parquet.deleted import DeletedRows
     from tailrace.spark.runtime.tasks import Runner
@@ -58,32 +59,43 @@ _TRIES: Final = 3
 """How many times tables are made ours again when others keep writing to them."""
 
 
-class TableStore(LakeFolder):
-    """A lake of tables, as those who write batches see it."""
+class Lake(LakeFolder):
+    """A lake, as those who write batches see it."""
 
     def __init__(
         self, path: Path, name: str, tables: Tables, *, label: str, made: Sequence[Path] = ()
     ) -> None:
         super().__init__(path, made=made)
         self._format = name
-        self._tables = Guarded(tables)
+        self._tables = tables
         self.label = label
         self._retried: frozenset[str] = frozenset()
         self._keys: Collection[str] | None = None
 
+    def close(self) -> None:
+        """As `LakeFolder.close`."""
+        try:
+            self._tables.close()
+        finally:
+            super().close()
+
     def _recover(self) -> None:
-        if any(self._inner.glob("versions/*")):
-            raise PipelineError(f"{self.label} is a lake of parquet: give --format parquet")
-        with contextlib.suppress(OSError):  # `format_of` takes it for a lake of parquet
-            (self._inner / "versions").rmdir()
+        if self._format != "parquet":
+            if any(self._inner.glob("versions/*")):
+                raise PipelineError(f"{self.label} is a lake of parquet: give --format parquet")
+            with contextlib.suppress(OSError):  # `format_of` takes it for a lake of parquet
+                (self._inner / "versions").rmdir()
+        self._tables.open(self._claim.generation, self.staging)
         self._read()
         check_format(self.label, self.manifest, self._format)
+        self._tables.check_shown(self.manifest.version, self._journal.prepared)
         self._fence()
         for left in self._inner.glob("*.tmp"):
             left.unlink(missing_ok=True)
         self._undo()
         if self._journal.prepared:
             manifest, steps = self._journal.coming(steps_of)
+            check_format(self.label, manifest, self._format)
             with contextlib.suppress(LakeChanged):  # then it is made again, after what others did
                 self._finish(manifest, steps)
         self._clean()
@@ -236,7 +248,8 @@ class TableStore(LakeFolder):
         source = move.source
         if move.names:
             source = renamed(source, move.names, images=move.images)
-        make_plain(source)
+        if self._format != "parquet":
+            make_plain(source)
         source.replace(move.target)
 
     def _without(
@@ -279,7 +292,7 @@ class TableStore(LakeFolder):
         def take(step: Step, *, overrule: bool) -> None:
             nonlocal taken
             try:
-                mark = self._tables.commit(step, manifest.version, overrule=overrule)
+                mark = self._take(step, manifest.version, overrule=overrule)
             except LakeChanged:
                 raise
             except Exception as error:  # noqa: BLE001 - `failure` raises what is not its own
@@ -312,6 +325,7 @@ class TableStore(LakeFolder):
         if failed:
             manifest = self._leave(manifest, steps, failed)
         manifest = _with_marks(manifest, marks, altered)
+        self._tables.show(manifest.version)
         self._journal.done(manifest)
         self.manifest = manifest
         self._making.unlink(missing_ok=True)
@@ -321,6 +335,12 @@ class TableStore(LakeFolder):
                 f"others committed at the same moment ({'; '.join(overruled)}): it is still to be "
                 "read there by time travel; do it again"
             )
+
+    def _take(self, step: Step, batch: int, *, overrule: bool) -> str | None:
+        """Have a table take its step: the table's mark since."""
+        if step.only_marks and self._tables.mark(step.table) is None:
+            raise PipelineError(f"table {step.table} in {self._tables.top} is gone: restore it")
+        return self._tables.commit(step, batch, overrule=overrule)
 
     def _leave(
         self, manifest: Manifest, steps: Sequence[Step], failed: Mapping[str, Exception]
@@ -366,7 +386,7 @@ class TableStore(LakeFolder):
             marks: dict[str, str | None] = {}
             try:
                 for step in self._rest(key, state, status.batch):
-                    marks[step.table] = self._tables.commit(step, status.batch, overrule=True)
+                    marks[step.table] = self._take(step, status.batch, overrule=True)
             except Exception as error:  # noqa: BLE001 - `failure` raises what is not its own
                 failed[key] = failure(error)
             else:
@@ -415,6 +435,7 @@ class TableStore(LakeFolder):
 
     def _clean(self) -> None:
         self._journal.clean()
+        self._tables.clean(self.manifest.version)
 
 
 def _with_marks(

@@ -1,9 +1,9 @@
-"""What a batch does to a lake of tables: the next manifest, the steps, and where files go."""
+"""What a batch does to a lake: the next manifest, the steps, and where files go."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -11,28 +11,35 @@ import pyarrow as pa
 
 from tailrace.columns.arrays import METADATA_FIELDS
 from tailrace.errors import PipelineError
-from tailrace.spark.lake.assemble import next_manifest, table_states
+from tailrace.spark.lake.asides import points
 from tailrace.spark.lake.merging import due, put_together, still_small
-from tailrace.spark.lake.steps import MARK, Merge, Step, deleted_by_path
-from tailrace.spark.manifest.manifest import DataFile
-from tailrace.spark.manifest.names import folded
+from tailrace.spark.lake.steps import MARK, Merge, Step
+from tailrace.spark.lake.tables import deleted_by_path
+from tailrace.spark.manifest.lazy_tables import lazy
+from tailrace.spark.manifest.manifest import DataFile, Manifest, TableState
+from tailrace.spark.manifest.manifest_json import with_status
+from tailrace.spark.manifest.names import Folders, folded
+from tailrace.spark.manifest.status import INCOMPLETE
 from tailrace.spark.parquet.deleted import NO_ROWS, deleted_rows, joined
-from tailrace.spark.parquet.shapes import merged, plain_schema
+from tailrace.spark.parquet.shapes import as_arrow, merged, plain_schema
 from tailrace.spark.state.built import Built
 from tailrace.spark.state.current.flat import SEQ, STAMP
 from tailrace.spark.state.current.rows import RAW
 from tailrace.spark.state.failure import failure
 from tailrace.spark.state.history.jobs import HISTORY_FIELDS
 from tailrace.spark.state.history.shape import shaped
+from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from tailrace.spark.lake.asides import Asides
-    from tailrace.spark.lake.assemble import Made
-    from tailrace.spark.lake.steps import Tables
-    from tailrace.spark.manifest.manifest import Manifest, TableRows, TableState
+    from tailrace.spark.lake.made import Made
+    from tailrace.spark.lake.tables import Tables
+    from tailrace.spark.manifest.lake_options import LakeOptions
+    from tailrace.spark.manifest.manifest import TableRows
     from tailrace.spark.parquet.deleted import DeletedRows, Rows
+    from tailrace.spark.state.changelog import ChangeFile
 
 _SOURCE: Final = pa.field("_source", pa.string())
 STATE_FIELDS: Final = (
@@ -63,7 +70,7 @@ class TableBatch:
     tables: Tables
     staging: Path
     before: Manifest
-    shards: bool
+    options: LakeOptions
     steps: list[Step] = field(default_factory=list)
     moves: list[Move] = field(default_factory=list)
 
@@ -115,7 +122,7 @@ class TableBatch:
         """Let the tables have the property that says what of them is set aside (`MARK`).
 
         ``first`` is the number of the states' first step. What has no step gets one, if the lake
-        has the table, and its mark changes.
+        has the table, and its mark changes. Of a table without a log all parts are made together.
         """
         own = {step.table for step in self.steps[first:]}
         before = {k: each for k in states if (each := self.before.tables.get(k)) is not None}
@@ -127,7 +134,10 @@ class TableBatch:
                 or all(part not in each.parts for each in before.values())
             ):
                 continue
-            if _mark(states, part) != _mark(before, part):
+            if self.options.lists_files:
+                if own:
+                    self.steps.append(Step(name, goes=""))
+            elif _mark(states, part) != _mark(before, part):
                 self.steps.append(Step(name))
 
     def _with_standing(self, states: Mapping[str, TableState], made: Made, asides: Asides) -> Made:
@@ -169,27 +179,30 @@ class TableBatch:
         return next((each.shapes[part] for each in states.values() if part in each.shapes), None)
 
     def _changelog(self, states: Mapping[str, TableState], made: Made) -> dict[str, TableState]:
-        found = dict(states)
-        name, shape = self._name(states, "changelog"), self._shape(states, "changelog")
+        found: dict[str, TableState] = {}
+        name, before = self._name(states, "changelog"), self._shape(states, "changelog")
         adds: list[str] = []
         merges: list[Merge] = []
+        schemas: list[pa.Schema] = [] if before is None else [before]
+        shape = before
         for key, state in states.items():
-            sums = state.changelog[0] if state.changelog else DataFile("", 0, 0, 0)
             fresh: list[DataFile] = []
             for file in made.files.get(key, ()):
-                shape, names = merged(shape, plain_schema(file.columns))
+                schemas.append(plain_schema(file.columns))
+                shape, names = merged(shape, schemas[-1])
                 target = f"part-{self._version:06}-{len(adds):06}.parquet"
                 adds.append(target)
                 self._move(name, Path(file.path), target, names, images=True)
                 fresh.append(DataFile(target, file.rows, file.size, file.memory))
-                sums = summed(sums, fresh[-1])
-            grown = replace(state, changelog=(sums,) if sums.rows else ())
-            found[key] = self._together(grown, "changelog", name, fresh, merges)
+            files, small = self._grown(state, "changelog", name, state.changelog, fresh, merges)
+            found[key] = replace(state, changelog=files, small=small)
         if shape is None:
             return found
-        anew = "" if made.anew & set(states) else None
-        if adds or anew is not None:
-            self.steps.append(Step(name, tuple(adds), anew, tuple(merges)))
+        anew = bool(made.anew & set(states))
+        if adds or anew:
+            goes = "" if anew or self.options.lists_files else None
+            differ = any(not each.equals(shape) for each in schemas)
+            self.steps.append(Step(name, tuple(adds), goes, tuple(merges), differ=differ))
         return _with(found, "changelog", name, shape)
 
     def _current(self, states: Mapping[str, TableState], made: Made) -> dict[str, TableState]:
@@ -220,7 +233,9 @@ class TableBatch:
             return found
         anew = bool(made.anew & set(states))
         if anew or _deleted(found) != known or not shape.equals(before or pa.schema([])):
-            self.steps.append(Step(name, tuple(adds), "", deletes=deletes))
+            rows = [each.current for each in found.values() if each.current]
+            differ = any(not plain_schema(each.columns).equals(shape) for each in rows if each.key)
+            self.steps.append(Step(name, tuple(adds), "", deletes=deletes, differ=differ))
         return _with(found, "current", name, shape)
 
     def _deletes(self, built: Built, files: Sequence[DataFile | None]) -> dict[str, Rows]:
@@ -263,34 +278,37 @@ class TableBatch:
             shape, closed, names = shaped(shape, built)
             fresh: list[DataFile] = []
             opened = self._states(name, "open", built.rows.files, built.paths, adds, stays, names)
-            sums = built.rows.closed[0] if built.rows.closed else DataFile("", 0, 0, 0)
             for each, new in zip(built.closed, closed, strict=True):
                 target = f"closed-{self._version:06}-{len(adds):06}.parquet"
                 adds.append(target)
                 self._move(name, Path(each.path), target, new)
                 fresh.append(replace(each.file, name=target))
-                sums = summed(sums, each.file)
-            history = replace(built.rows, files=opened, closed=(sums,) if sums.rows else ())
-            grown = replace(state, history=history)
-            found[key] = self._together(grown, "history", name, fresh, merges)
+            files, small = self._grown(state, "history", name, built.rows.closed, fresh, merges)
+            history = replace(built.rows, files=opened, closed=files)
+            found[key] = replace(state, history=history, small=small)
         if shape is None or not len(shape):
             return found
         anew = bool(made.anew & set(states))
         if anew or adds or set(stays) != known or not shape.equals(before or pa.schema([])):
-            goes = "" if anew else "open-"
-            self.steps.append(Step(name, tuple(adds), goes, tuple(merges)))
+            goes = "" if anew or self.options.lists_files else "open-"
+            self.steps.append(Step(name, tuple(adds), goes, tuple(merges), differ=True))
         return _with(found, "history", name, shape)
 
-    def _together(
+    def _grown(
         self,
         state: TableState,
         part: str,
         table: str,
+        files: tuple[DataFile, ...],
         fresh: Sequence[DataFile],
         merges: list[Merge],
-    ) -> TableState:
-        """The state with the small files that a part has now; the last are compacted if due."""
-        small = state.small.get(part, ())
+    ) -> tuple[tuple[DataFile, ...], dict[str, tuple[DataFile, ...]]]:
+        """The entries of a part that grows, ``files`` before, with new files; and the small ones.
+
+        The last small files are compacted if that is due.
+        """
+        listed = self.options.lists_files
+        small = still_small(files) if listed else state.small.get(part, ())
         if fresh and (last := due(small)):
             now = self.tables.content(table)
             if gone := [
@@ -309,7 +327,13 @@ class TableBatch:
                     merges.append(Merge(name, tuple(each.name for each in last)))
                     self._move(table, source, name, {})
                     small = (*small[: -len(last)], one)
-        return replace(state, small={**state.small, part: still_small((*small, *fresh))})
+                    if listed:
+                        files = (*(each for each in files if each not in last), one)
+        if listed:
+            return (*files, *fresh), state.small
+        sums = reduce(summed, (*files, *fresh), DataFile("", 0, 0, 0))
+        small = still_small((*small, *fresh))
+        return (sums,) if sums.rows else (), {**state.small, part: small}
 
     def _states(
         self,
@@ -347,7 +371,7 @@ def plan(
     tables: Tables, staging: Path, before: Manifest, made: Made
 ) -> tuple[Manifest, TableBatch]:
     """The manifest after a batch, and what is to be done for it."""
-    batch = TableBatch(tables, staging, before, made.options.shards)
+    batch = TableBatch(tables, staging, before, made.options)
     groups: dict[tuple[str, str], dict[str, TableState]] = {}
     for key, state in table_states(before, made).items():
         groups.setdefault((state.database, state.table), {})[key] = state
@@ -355,6 +379,84 @@ def plan(
     for group in groups.values():
         states.update(batch.put(group, made))
     return next_manifest(before, made, states), batch
+
+
+def next_manifest(before: Manifest, made: Made, fresh: dict[str, TableState]) -> Manifest:
+    """The manifest of the version after ``before``."""
+    for key, status in made.incomplete.items():
+        if (state := fresh.get(key) or before.tables.get(key)) is not None:
+            fresh[key] = state.with_status(INCOMPLETE, status)
+    known = before.tables
+    tables = lazy(known).updated({k: each for k, each in fresh.items() if each is not known.get(k)})
+    sources = {**before.sources, **made.sources}
+    return Manifest(
+        before.next,
+        made.options,
+        sources,
+        tables,
+        points(before, sources, (each for _, each in with_status(tables)), made.points),
+    )
+
+
+def table_states(before: Manifest, made: Made) -> dict[str, TableState]:
+    """The tables that the batch is about with the columns of their changes, and with the files that
+    they had before; of shards, also what other sources have of them.
+    """
+    found = {}
+    folders: Folders | None = None
+    aside = made.asides_of(before).tables
+    keys = before.tables if made.touched is None else made.touched
+    for name in sorted({*keys, *made.files, *made.built, *made.histories, *aside}):
+        known = before.tables.get(name) or _renamed(name, made)
+        if known is None and name in aside and name not in made.files:
+            each = aside[name]
+            known = TableState(each.database, each.table, each.source, "log", pa.schema([]))
+        if known is not None and name in made.anew:
+            known = replace(known, changelog=(), current=None, history=None, small={})
+        state = _state(known, made.files.get(name, ()))
+        if state is not None and name not in before.tables:
+            folders = folders or Folders(before.tables.values())
+            state = replace(state, folder=folders.of(state.database, state.table))
+        if state is not None:
+            found[name] = state
+    names = {each.full_name for each in found.values()} if made.options.shards else ()
+    for name in (f"{source}/{name}" for source in before.sources for name in names):
+        if name in before.tables:
+            found.setdefault(name, before.tables[name])
+    return dict(sorted(found.items()))
+
+
+def _renamed(name: str, made: Made) -> TableState | None:
+    """A table that has rows under this name, and no changes yet: RENAME TABLE gave it the name."""
+    built, history = made.built.get(name), made.histories.get(name)
+    source = made.origins.get(name)
+    one = built or history
+    if source is None or one is None:
+        return None
+    database, table = TableName.parse(
+        name.removeprefix(f"{source}/" if made.options.shards else "")
+    )
+    return TableState(database, table, source, "log", one.rows.columns)
+
+
+def _state(known: TableState | None, fresh: Sequence[ChangeFile]) -> TableState | None:
+    """The table with the columns of all its changes; None where nothing is known of it."""
+    if known is None and not fresh:
+        return None
+    if known is not None and not fresh:
+        return known
+    newest = fresh[-1]
+    columns = {column.name: column for column in newest.columns}
+    schemas = [file.columns for file in reversed(fresh)]
+    for schema in (*schemas, *((known.columns,) if known is not None else ())):
+        for column in schema:
+            columns.setdefault(column.name, column)
+    state = known or TableState(
+        newest.database, newest.table, newest.source, newest.names, pa.schema([])
+    )
+    return replace(
+        state, source=newest.source, names=newest.names, columns=pa.schema(columns.values())
+    )
 
 
 def completed(
@@ -385,8 +487,8 @@ def completed(
             raise PipelineError(f"a step is for table {step.table}, of which the lake has nothing")
         part, states = places[step.table]
         properties = {**positions, MARK: _mark(states, part)}
-        schema = plain_schema(_schema(states, part, manifest.options.shards))
-        stays = () if step.goes is None else tuple(_replaced(states, part) - {*step.adds})
+        schema = _schema(states, part, manifest.options)
+        stays = () if step.goes is None else tuple(listed(states, part) - {*step.adds})
         deleted = frozenset(name for name, count in _deleted(states).items() if count)
         deleted = deleted if part == "current" else frozenset()
         step = replace(step, stays=stays, deleted=deleted)  # noqa: PLW2901 - the same, whole
@@ -394,33 +496,39 @@ def completed(
     return found
 
 
-def _replaced(states: Mapping[str, TableState], part: str) -> set[str]:
-    """The files of a part of which each batch replaces some."""
-    if part == "current":
-        return _names(each.current.data for each in states.values() if each.current)
-    if part == "history":
-        return _names(each.history.places for each in states.values() if each.history)
-    return set()
+def listed(states: Mapping[str, TableState], part: str) -> set[str]:
+    """The files of a part that the manifest lists: where there are logs, those of buckets."""
+    rows = [each.current if part == "current" else each.history for each in states.values()]
+    if part == "changelog":
+        return _names(each.changelog for each in states.values())
+    return _names(each.data for each in rows if each is not None)
 
 
-def _schema(states: Mapping[str, TableState], part: str, shards: bool) -> pa.Schema:
-    """All columns of the table that has a part."""
-    if part != "changelog":
-        return state_schema(states, part, shards)
+def _schema(states: Mapping[str, TableState], part: str, options: LakeOptions) -> pa.Schema:
+    """All columns of the table that has a part; in Arrow's types where its files have these."""
     shape = next(each.shapes[part] for each in states.values() if part in each.shapes)
-    return _changelog_schema(shape, shards)
+    found = as_arrow(shape) if options.lists_files else shape
+    if part == "changelog":
+        found = _changelog_schema(found, options.shards)
+    else:
+        found = _state_schema(found, part, options.shards)
+    return found if options.lists_files else plain_schema(found)
 
 
 def state_schema(states: Mapping[str, TableState], part: str, shards: bool) -> pa.Schema:
     """The columns of the table that has a current state or a history."""
     shape = next(each.shapes[part] for each in states.values() if part in each.shapes)
+    return plain_schema(_state_schema(as_arrow(shape), part, shards))
+
+
+def _state_schema(columns: pa.Schema, part: str, shards: bool) -> pa.Schema:
     fields = HISTORY_FIELDS if part == "history" else STATE_FIELDS
-    return pa.schema([*shape, *((_SOURCE,) if shards else ()), *plain_schema(fields)])
+    return pa.schema([*columns, *((_SOURCE,) if shards else ()), *fields])
 
 
 def _changelog_schema(columns: pa.Schema, shards: bool) -> pa.Schema:
     image = pa.struct(list(columns))
-    fields = list(METADATA_FIELDS)
+    fields = [field.with_nullable(True) for field in METADATA_FIELDS]
     if shards:
         at = next(i for i, each in enumerate(fields) if each.name == "_server_id") + 1
         fields.insert(at, _SOURCE)
@@ -466,7 +574,7 @@ def _deleted(states: Mapping[str, TableState]) -> dict[str, int]:
 
 
 def _names(files: Iterable[Iterable[DataFile | None]]) -> set[str]:
-    return {file.name for each in files for file in each if file is not None}
+    return {file.name for each in files for file in each if file is not None and file.name}
 
 
 def summed(one: DataFile, other: DataFile) -> DataFile:

@@ -1,0 +1,107 @@
+"""The tables of a lake's format: what the lake's commits ask of all formats alike."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+from tailrace.errors import PipelineError, TailraceError
+from tailrace.printable import first_line, printable
+from tailrace.spark.manifest.damage import DAMAGE, damaged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tailrace.spark.lake.steps import Content, Step
+    from tailrace.spark.parquet.deleted import DeletedRows
+
+
+class Tables(ABC):
+    """The tables of a lake's format, by name; ``top`` is the folder below which all theirs are.
+
+    delta-rs, pyiceberg and its catalogues share no base class of errors, and each has errors of its
+    own for each kind of damage. Whatever the methods of a format raise is made `PipelineError`
+    here, with its cause.
+    """
+
+    top: Path
+
+    def __init_subclass__(cls) -> None:
+        for name in ("name", "mark", "content", "check", "commit"):
+            if name in cls.__dict__:
+                setattr(cls, name, _with_our_errors(cls.__dict__[name], writes=name == "commit"))
+
+    def open(self, generation: int, staging: Path) -> None:  # noqa: B027 - most have nothing to do
+        """Let no process of a lower generation show a batch from here on."""
+
+    def close(self) -> None:  # noqa: B027 - as above
+        """Remove what `open` made."""
+
+    @abstractmethod
+    def name(self, folder: str, part: str) -> str:
+        """What a part of a source's table is to be called, whose own name is ``folder``
+
+        (`manifest.names`); ``part`` is one of those kept.
+        """
+
+    @abstractmethod
+    def folder(self, table: str) -> Path:
+        """Where the table's data files are; it need not be there."""
+
+    @abstractmethod
+    def mark(self, table: str) -> str | None:
+        """The table's mark (`Content`) now, without reading its content; None without a table."""
+
+    @abstractmethod
+    def content(self, table: str, mark: str | None = None) -> Content | None:
+        """What the table has now, or had at a mark; None without a table.
+
+        Raises `PipelineError` where what it had can no longer be read.
+        """
+
+    def check(self, table: str) -> None:  # noqa: B027 - as above
+        """Raise where others have made of a table what we do not write."""
+
+    @abstractmethod
+    def commit(self, step: Step, batch: int, *, overrule: bool = False) -> str | None:
+        """Make a step seen, with the batch's number, in one commit; done before, do nothing.
+
+        The table's mark after that commit; None if it was done before and is not known any more.
+        Raises LakeChanged, and does nothing, where the table's mark is not the step's ``base``. To
+        ``overrule`` is to do the step nevertheless: the files that are to stay have exactly the
+        deleted rows that they had at ``base``, and those that the step deletes.
+        """
+
+    def check_shown(self, version: int, prepared: int) -> None:  # noqa: B027 - as above
+        """Raise where readers do not see this batch, nor the one that is prepared, if any."""
+
+    def show(self, batch: int) -> None:  # noqa: B027 - as above
+        """Let readers see a batch whose steps are committed, where commits do not do that."""
+
+    def clean(self, batch: int) -> None:  # noqa: B027 - as above
+        """Remove what only batches before the one before this one had."""
+
+
+def _with_our_errors(method: Callable[..., Any], *, writes: bool) -> Callable[..., Any]:
+    @wraps(method)
+    def guarded(self: Tables, table: str | Step, *arguments: Any, **more: Any) -> Any:
+        try:
+            return method(self, table, *arguments, **more)
+        except TailraceError:
+            raise
+        except Exception as error:
+            called = f"table {getattr(table, 'table', table)} in {self.top}"
+            if not writes or isinstance(error, DAMAGE):
+                raise damaged(called, error) from error
+            text = printable(first_line(error))  # a full disk, a catalogue that is busy
+            raise PipelineError(f"{called} cannot be written: {text}") from error
+
+    return guarded
+
+
+def deleted_by_path(tables: Tables, table: str) -> dict[str, DeletedRows]:
+    """The deleted rows of the files that a table has now, by path."""
+    now, folder = tables.content(table), tables.folder(table)
+    return {} if now is None else {str(folder / name): rows for name, rows in now.deleted.items()}
