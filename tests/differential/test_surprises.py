@@ -40,7 +40,7 @@ def logged(tmp_path):
 def current(path, table, folder):
     """The rows of a table in a lake's current state."""
     built = current_states(path, folder)[f"{DATABASE}.{table}"]
-    assert built.current.refused is None
+    assert built.rows.refused is None
     return built, rows_of(built)
 
 
@@ -108,10 +108,10 @@ def test_stored_columns_in_updates(server, mariadb118, logged, tmp_path):
     assert sorted(table["a"].to_pylist()) == [3, 10]
     if leaves_out:
         assert "s" not in table.schema.names
-        assert built.current.unlogged == ("s",)
+        assert built.rows.unlogged == ("s",)
     else:
         assert sorted(table["s"].to_pylist()) == [4, 11]
-        assert built.current.unlogged == ()
+        assert built.rows.unlogged == ()
     assert server.query(f"SELECT id, s FROM {DATABASE}.g ORDER BY id") == [(1, 11), (3, 4)]
 
 

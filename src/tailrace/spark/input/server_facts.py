@@ -29,7 +29,7 @@ _AGAIN_SECONDS: Final = 60.0
 class ServerFacts:
     """A server's answers; the last three only for a new lake.
 
-    - ``lowers_names``: whether it puts names into lower case;
+    - ``lowers_names``: whether it puts names into lower case; None where it does not say;
     - ``cascades``: the foreign keys whose cascaded changes it does not log, by table; None: it logs
       them;
     - ``tables``: those that the user may see;
@@ -37,7 +37,7 @@ class ServerFacts:
     - ``end``: where the log ended after that, None where the user must not know.
     """
 
-    lowers_names: bool
+    lowers_names: bool | None
     cascades: Mapping[TableName, list[ForeignKey]] | None
     tables: frozenset[TableName] = frozenset()
     hides: bool = False
@@ -48,7 +48,10 @@ class ServerFacts:
         """Ask a server; ``wanted`` are the tables of a new lake. Raises what asking raises."""
         with session_of(source) as session, translated(session.name):
             connection = session.connection
-            lowers, cascades = lower_case(connection), unlogged_cascades(connection)
+            lowers = None
+            with suppress(ServerError), translated(session.name):  # a source of replicas only
+                lowers = lower_case(connection)
+            cascades = unlogged_cascades(connection)
             if wanted is None:
                 return cls(lowers, cascades)
             tables, end = tables_of(connection), None

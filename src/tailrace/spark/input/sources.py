@@ -366,7 +366,7 @@ class Sources(Closing):
         for name in self.received:
             if name not in self._cases and self._lowers_names is None:
                 facts = self.asked.facts(name)
-                if facts is not None:
+                if facts is not None and facts.lowers_names is not None:
                     self._cases[name] = facts.lowers_names
         cases = {self._lowers_names, *self._cases.values()}
         if by_name and {True, False} <= cases:
