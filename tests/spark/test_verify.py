@@ -411,7 +411,7 @@ def test_tables_that_are_not_there(source, lake):
 def test_a_key_that_is_twice_in_the_lake(source, lake):
     create(source, "t", "id INT PRIMARY KEY", 1, 2)
     land(source, lake)
-    (file,) = (lake / f"{DATABASE}.t" / "current").resolve().glob("*.parquet")
+    (file,) = (each.resolve() for each in (lake / f"{DATABASE}.t" / "current").glob("*.parquet"))
     rows = pq.read_table(file)
     file.unlink()
     pq.write_table(pa.concat_tables([rows, rows.slice(1)]), file)

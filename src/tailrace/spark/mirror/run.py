@@ -167,6 +167,8 @@ def mirror(
     ):  # these may get there later: better told before anything is received
         fit.check_spark("mirroring a server, or with --follow,", java=starts)
     workers = Workers(spark, here=follow or starts, starting=starting)
+    has_states = not {"current", "history"}.isdisjoint(options.keep)
+    asks_for_tables = has_states or not options.tables.takes_all
     with (
         open_store(into, options.format) as store,
         inputs,
@@ -174,7 +176,7 @@ def mirror(
             store.sources,
             lambda: store.manifest.sources,
             lambda name: first_needed(store.manifest, name),
-            None if store.manifest.version else options.tables,
+            options.tables if asks_for_tables and not store.manifest.version else None,
         ),
     ):
         retried = None if retry_tables is None else TableFilter.of(retry_tables)
@@ -196,7 +198,7 @@ def mirror(
                 notice=say,
             )
         complete: CompleteTables | None = None
-        if not store.manifest.version and {"current", "history"} & set(options.keep):
+        if has_states and not store.manifest.version:
             complete = CompleteTables(
                 options.tables,
                 inputs.asked,
