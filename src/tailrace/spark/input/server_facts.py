@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from tailrace.errors import ServerError, TailraceError
+from tailrace.errors import ConnectionLost, ServerError, TailraceError
 from tailrace.live.driver import translated
 from tailrace.live.tables import lower_case, not_to_be_seen, tables_of, unlogged_cascades
 from tailrace.spark.input.start_position import session_of
@@ -84,7 +84,8 @@ class AskedServers:
     def facts(self, name: str) -> ServerFacts | None:
         """A server's facts; None for files, and while a server cannot be asked.
 
-        Raises for a new lake what asking raises.
+        Raises for a new lake what asking raises, but for a server that is not reached and whose URL
+        has a ``retry``, where no table is chosen by its name.
         """
         due = self._due.get(name)
         if name in self._facts or name not in self.sources or (due or 0.0) > time.monotonic():
@@ -92,11 +93,14 @@ class AskedServers:
         try:
             self._facts[name] = ServerFacts.of(self.sources[name], self._wanted)
         except TailraceError as error:
-            if self._wanted is not None:
+            waits = isinstance(error, ConnectionLost) and self.sources[name].retry_first
+            if self._wanted is not None and not (waits and self._wanted.takes_all):
                 raise
             if due is None:
-                text = f"{name}: which foreign keys cascade there could not be asked: {error}"
-                self._notice(text)
+                self._notice(
+                    f"{name}: its tables and foreign keys could not be asked, so what the log does"
+                    f" not have of them is not looked for: {error}"
+                )
             self._due[name] = time.monotonic() + _AGAIN_SECONDS
         return self._facts.get(name)
 

@@ -200,6 +200,7 @@ class ServerLog(Closing):
             self._begin = replace(self._begin, retry_first=True)
         self._closing.clear()
         self.far, self.ended = None, False
+        self._there = self.paused = False
         self._receiver = self._made()
         self._thread = threading.Thread(target=self._run, name=f"receive-{self.name}", daemon=True)
         self._thread.start()
