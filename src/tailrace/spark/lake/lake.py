@@ -42,6 +42,7 @@ from tailrace.spark.manifest.paths import within
 from tailrace.spark.manifest.status import SET_ASIDE
 from tailrace.spark.parquet.footer import make_plain, renamed
 from tailrace.spark.state.failure import check_writable, failure
+from tailrace.storage.local import missing_folders
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -225,6 +226,7 @@ class Lake(LakeFolder):
         for move in moves:
             by_folder.setdefault(move.target.parent, []).append(move)
         failed: dict[Path, Failure] = {}
+        grown = {each.parent for folder in by_folder for each in missing_folders(folder)}
         for folder, some in by_folder.items():
             try:
                 within(self._tables.top, folder)
@@ -233,7 +235,8 @@ class Lake(LakeFolder):
             except Exception as error:  # noqa: BLE001 - `failure` raises what is not its own
                 failed[folder] = failure(error)
         placed = [move.target for move in moves if move.target.parent not in failed]
-        to_disk([*placed, *(folder for folder in by_folder if folder not in failed)])
+        placed += [folder for folder in by_folder if folder not in failed]
+        to_disk([*placed, *filter(Path.is_dir, grown)])
         if not failed:
             return manifest, steps
         check_writable(self.staging)

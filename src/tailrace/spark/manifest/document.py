@@ -1,6 +1,6 @@
 """A document of a lake's journal: lines of JSON, the first for the lake, one for each table in it.
 
-    {"layout": 4, "batch": 5, "lake": CHANGE, "tables": {"shop.orders": 812, "shop.old": null}, ...}
+    {"layout": 5, "batch": 5, "lake": CHANGE, "tables": {"shop.orders": 812, "shop.old": null}, ...}
     CHANGE
 
 The first line has the bytes of each other line, in their order, and null for a table that goes. A

@@ -109,11 +109,20 @@ class ParquetTables(Tables):
             raise PipelineError(f"{shown} is in the way: move it elsewhere")
 
     def commit(self, step: Step, batch: int, *, overrule: bool = False) -> str | None:  # noqa: ARG002 - as above
-        """Have a step done by `show`: a table that is not the batch's then stays as it was."""
+        """Have a step done by `show`: a table that is not the batch's then stays as it was.
+
+        Raises `PipelineError` if readers see the batch already, and not in this table.
+        """
         name, part = _split(step.table)
         self._check_link(name)
-        if batch > committed(self._inner):
+        shown = committed(self._inner)
+        if batch > shown:
             self._coming.setdefault(name, {})[part] = step
+        elif int(self._tables_of(shown).get(name, "0")) < batch:
+            raise PipelineError(
+                f"{self.top / name} was left out of batch {batch}, which is in the lake: recreate"
+                " the lake"
+            )
         return None
 
     def check_shown(self, version: int, prepared: int) -> None:
@@ -146,10 +155,10 @@ class ParquetTables(Tables):
                 known = table / before[name]
                 gone += [(name, *each) for each in _gone(known, steps)]
             fresh += [table, *_make(table / number, steps, known, self._linking)]
-            if not (self.top / name).is_symlink():
-                _link(f"{INNER}/now/{name}", self.top / name)
         for name, of_table in (before | dict.fromkeys(coming, number)).items():
             _link(f"../../tables/{name}/{of_table}", version / name)
+            if not os.path.lexists(self.top / name):
+                _link(f"{INNER}/now/{name}", self.top / name)
         note = self._linking / _NOTED
         write_new_file(note, [json.dumps(gone)])
         note.replace(self._versions / f"{number}{_NOTED}")
