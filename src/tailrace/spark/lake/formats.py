@@ -27,7 +27,7 @@ class Located:
     made: Sequence[Path] = ()
 
 
-def locate(into: str | Path, format: str) -> Located:  # noqa: A002
+def locate(into: str | Path, format: str) -> Located:  # noqa: A002 - the lake's word
     """The lake ``into``: a folder; of Iceberg also CATALOG.SCHEMA, a catalogue of pyiceberg's
     configuration and a namespace in it, where the catalogue's warehouse is a folder.
 
@@ -46,7 +46,7 @@ def locate(into: str | Path, format: str) -> Located:  # noqa: A002
             return Located(path, DeltaTables(path))
         case "iceberg":
             _need("iceberg", "pyiceberg")
-            from tailrace.spark.lake.iceberg.catalog import place  # noqa: PLC0415
+            from tailrace.spark.lake.iceberg.catalog import place  # noqa: PLC0415 - an extra's
             from tailrace.spark.lake.iceberg.tables import IcebergTables  # noqa: PLC0415 - an extra's
 
             found = place(into)

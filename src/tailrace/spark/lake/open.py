@@ -35,7 +35,7 @@ def _filled(folder: Path) -> bool:
     return folder.is_dir() and any(folder.iterdir())
 
 
-def open_store(into: str | Path, format: str = "parquet") -> Lake:  # noqa: A002
+def open_store(into: str | Path, format: str = "parquet") -> Lake:  # noqa: A002 - the lake's word
     """The lake ``into``, to be entered as a context manager. Raises as `locate`."""
     found = locate(into, format)
     return Lake(found.folder, format, found.tables, label=str(into), made=found.made)
