@@ -217,24 +217,18 @@ def test_a_data_file_that_was_removed(lake):
     assert seen(lake, B) == (20, 20)
 
 
-def test_a_part_that_did_not_change_is_linked_whole(lake):
-    """Its folder stays while a version has it, and no longer."""
-    tables = lake / "_tailrace" / "tables" / A
+def test_folders_and_files_of_removed_versions(lake):
+    tables = lake / "_tailrace" / "tables"
     with open_store(lake) as store:
-        for number in range(1, 5):
-            work = batch(store, number, A, B)
-            if number < 4:
-                current = {A: Built(store.manifest.tables[A].current, store.current_paths(A))}
-                work = replace(work, built=work.built | current)
-            store.commit(work)
-            last = (lake / A).resolve()
-            assert (last / "changelog").resolve() == last / "changelog"
-            at = "000001" if number < 4 else "000005"
-            assert (last / "current").resolve() == tables / at / "current"
-            assert seen(lake, A) == (10 * number + 10, 50 if number == 4 else 10)
-        store.commit(batch(store, 5, A))
-        assert {each.name for each in tables.glob("[0-9]*")} == {"000005", "000006"}
-        assert [each.name for each in (tables / "current").glob("*-000001-*")] == []
+        for number in range(1, 7):
+            current = Built(store.manifest.tables[A].current, store.current_paths(A))
+            work = batch(store, number, A)
+            store.commit(work if number == 4 else replace(work, built={A: current}))
+            assert seen(lake, A) == (10 * number + 10, 50 if number > 3 else 10)
+    assert {each.name for each in (tables / A).glob("[0-9]*")} == {"000006", "000007"}
+    assert {each.name[:11] for each in (tables / A / "current").iterdir()} == {"part-000005"}
+    assert len(list((tables / A).glob("*.spare"))) == 2
+    assert {each.name for each in (tables / B).iterdir()} == {"000001", "changelog", "current"}
 
 
 def test_files_that_no_version_has_go_away(lake, monkeypatch):

@@ -5,8 +5,7 @@
       _tailrace/
         tables/shop.orders/current/part-….parquet      data files, which stay where they are
         tables/shop.orders/000003/current/part-….parquet -> ../../current/part-….parquet
-        tables/shop.orders/000004/current -> ../000003/current      what batch 4 did not change
-        versions/000004/shop.orders -> ../../tables/shop.orders/000004
+        versions/000004/shop.orders -> ../../tables/shop.orders/000003
         now -> versions/000004                         what readers see
         now.0123456789/                                where a process makes what it moves elsewhere
 
@@ -119,7 +118,7 @@ class ParquetTables(Tables):
         """
         name, part = _split(step.table)
         shown = committed(self._inner)
-        known = _number(self._version(shown) / name, f"../../tables/{name}/")
+        known = _number(self._version(shown) / name)
         if batch <= shown:
             if known < batch:
                 raise PipelineError(f"{self.top / name} was left out of batch {batch}")
@@ -143,31 +142,20 @@ class ParquetTables(Tables):
         return None
 
     def _make(self, folder: Path, step: Step, table: Path, known: int) -> list[str]:
-        """Make a part's folder, or a link to the one of batch ``known`` where that is the same.
-
-        What of it is to be brought to disk.
-        """
+        """Make a part's folder; gives what of it is to be brought to disk."""
         data, part, files = self.folder(step.table), folder.name, {*step.adds, *step.stays}
         for name in step.adds:
-            if not (data / name).is_file():
+            if (data / name).is_symlink() or not (data / name).is_file():
                 raise PipelineError(f"its file {data / name} is gone: bring it back")
         if not files:
             return []
-        before, columns = table / f"{known:06}" / part, self._own / COMMON_METADATA
-        columns.unlink(missing_ok=True)
-        if step.differ or (before / COMMON_METADATA).exists():
-            pq.write_metadata(file_schema(step.schema), columns)
-        if not step.adds and _is_same(before, files, columns):
-            folder.symlink_to(f"../{_part_number(before):06}/{part}")
-            return []
         with suppress(FileNotFoundError):
             (table / f"{part}{_SPARE}").replace(folder)
-        there = _good_links(folder, files)
-        for name in files - there:
+        for name in files - _good_links(folder, files):
             (folder / name).symlink_to(f"../../{part}/{name}")
-        if not columns.exists():
+        if not (step.differ or (table / f"{known:06}" / part / COMMON_METADATA).exists()):
             return [""]
-        columns.replace(folder / COMMON_METADATA)
+        pq.write_metadata(file_schema(step.schema), folder / COMMON_METADATA)
         return ["", COMMON_METADATA]
 
     def _take_away(self, path: Path) -> None:
@@ -216,7 +204,7 @@ class ParquetTables(Tables):
     def _tables_of(self, version: int) -> dict[str, int]:
         """The names of a version's tables, and the numbers of their folders; none of version 0."""
         links = self._version(version).iterdir() if version else ()
-        return {link.name: _number(link, f"../../tables/{link.name}/") for link in links}
+        return {link.name: _number(link) for link in links}
 
     def clean(self, batch: int) -> None:
         """Remove the versions before the last two, and what no other has of the tables in them."""
@@ -248,12 +236,12 @@ def _split(table: str) -> tuple[str, str]:
     return name, part
 
 
-def _number(link: Path, head: str, tail: str = "") -> int:
-    """The number in a link of ours, between what else the link has; 0 without a link."""
+def _number(link: Path) -> int:
+    """The number of the folder to which a version's link to a table leads; 0 without a link."""
     try:
-        target = str(link.readlink())
-        number = int(target.removeprefix(head).removesuffix(tail))
-        if target == f"{head}{number:06}{tail}":
+        target, head = str(link.readlink()), f"../../tables/{link.name}/"
+        number = int(target.removeprefix(head))
+        if target == f"{head}{number:06}":
             return number
     except FileNotFoundError:
         return 0
@@ -262,30 +250,11 @@ def _number(link: Path, head: str, tail: str = "") -> int:
     raise PipelineError(f"{link} leads to no folder of a table: bring back what was there")
 
 
-def _part_number(folder: Path) -> int:
-    """The number of the batch in whose folder a part's links are."""
-    if folder.is_symlink():
-        return _number(folder, "../", f"/{folder.name}")
-    return int(folder.parent.name)
-
-
-def _is_same(before: Path, files: Collection[str], columns: Path) -> bool:
-    """Whether a part's folder has these files, and the same `COMMON_METADATA` as a new one."""
-    try:
-        there = _names(before)
-        if COMMON_METADATA not in there:
-            return there == files and not columns.exists()
-        there.remove(COMMON_METADATA)
-        return there == files and columns.read_bytes() == (before / columns.name).read_bytes()
-    except FileNotFoundError:
-        return False
-
-
 def _good_links(folder: Path, files: Collection[str]) -> set[str]:
     """Make a part's folder of a spare one, if there is one: the files to which it has links."""
-    if folder.is_symlink() or folder.is_file():
-        folder.unlink()
-    folder.mkdir(exist_ok=True)
+    if not _is_folder(folder):
+        folder.unlink(missing_ok=True)
+        folder.mkdir()
     there = set()
     for each in folder.iterdir():
         with suppress(OSError):
@@ -296,37 +265,26 @@ def _good_links(folder: Path, files: Collection[str]) -> set[str]:
     return there
 
 
-def _names(folder: Path) -> set[str]:
-    return {each.name for each in folder.iterdir()}
-
-
 def _clean_table(table: Path, numbers: Collection[int]) -> None:
     """Remove a table's folders of batches before the last one of ``numbers``, and its data files,
     but for what the folders of these have. Later files are of a batch that is still to be done.
     """
-    used: dict[str, set[int]] = {}
-    for number in numbers:
-        for each in (table / f"{number:06}").iterdir():
-            used.setdefault(each.name, set()).add(_part_number(each))
-    for folder in sorted(table.iterdir()):  # no folder has links to files that are gone
-        if folder.is_symlink() or not folder.is_dir() or folder.suffix == _SPARE:
-            continue
-        if not folder.name.isdecimal():
-            links = [table / f"{number:06}" / folder.name for number in used.get(folder.name, ())]
-            files = {name for each in links for name in _names(each)}
+    kept = [table / f"{number:06}" for number in numbers]
+    if not all(map(_is_folder, kept)):  # it is not known what they had
+        return
+    for folder in filter(_is_folder, sorted(table.iterdir())):  # numbers first: no link dangles
+        name = folder.name
+        if name.isdecimal():
+            if int(name) < max(numbers) and folder not in kept:
+                for part in folder.iterdir():
+                    spare = table / f"{part.name}{_SPARE}"
+                    _remove(part) if os.path.lexists(spare) else part.replace(spare)
+                folder.rmdir()
+        elif folder.suffix != _SPARE:
+            files = {each.name for at in kept for each in at.glob(f"{name}/*")}
             for file in folder.iterdir():
                 if file.name not in files and _came_with(file) <= max(numbers):
                     file.unlink()
-        elif int(folder.name) < max(numbers) and int(folder.name) not in numbers:
-            for each in folder.iterdir():
-                if int(folder.name) not in used.get(each.name, ()):
-                    spare = table / f"{each.name}{_SPARE}"
-                    if each.is_symlink() or os.path.lexists(spare):
-                        _remove(each)
-                    else:
-                        each.replace(spare)
-            with suppress(OSError):
-                folder.rmdir()
 
 
 def _came_with(file: Path) -> float:
@@ -337,9 +295,13 @@ def _came_with(file: Path) -> float:
         return float("inf")
 
 
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
+
+
 def _remove(path: Path) -> None:
     """Remove a folder, a file or a link, if it is there."""
-    if path.is_dir() and not path.is_symlink():
+    if _is_folder(path):
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)
