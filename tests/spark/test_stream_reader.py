@@ -21,8 +21,8 @@ from tailrace.transaction import Boundary, BoundaryParser
 from tailrace.transports.gtids import ReadGtids
 from tests.recorded import CORPUS
 from tests.spark.following import Follow, caught_up, check
-from tests.spark.replay import SHOP, SHOP_TABLES
 from tests.spark.streaming import expected, keys, read_range, stream_reader
+from tools.shop import SHOP, SHOP_TABLES
 
 CASES = [
     f"{server}.{case}"
