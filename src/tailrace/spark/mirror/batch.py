@@ -6,7 +6,6 @@ import datetime as dt
 import time
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from tailrace.errors import PipelineError
@@ -42,6 +41,7 @@ from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from tailrace.columns import TableChange
     from tailrace.position import Position
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from tailrace.spark.mirror.unnamed import Answer
     from tailrace.spark.mirror.wanted import WantedTables
     from tailrace.spark.parquet.deleted import DeletedRows
-    from tailrace.spark.runtime.tasks import Argument, Result
+    from tailrace.spark.runtime.tasks import Given, Result
     from tailrace.spark.runtime.workers import Workers
     from tailrace.spark.state.built import Built, State
     from tailrace.spark.state.changelog import ChangeFile
@@ -775,14 +775,13 @@ class Batch:
             if not is_helper(name, self._options.tables)
         }
 
-    def _in_tasks(
-        self, job: Callable[[Argument], Result], arguments: Sequence[Argument]
-    ) -> list[Result]:
+    def _in_tasks(self, job: Callable[[Given], Result], arguments: Sequence[Given]) -> list[Result]:
         total = len(arguments)
+        jobs = [one for each in arguments for one in (each if isinstance(each, tuple) else (each,))]
         return self.setting.workers.run(
             job,
             arguments,
-            _bytes_read(arguments),
+            sum(one.reads for one in jobs),
             lambda finished: self.setting.tell("current", finished, total),
         )
 
@@ -864,21 +863,3 @@ def _check_case(
                         f"{split.file}:{change.offset}: a statement names {name}, and rows {other},"
                         f" which may be one table: {CASE_REMEDY}"
                     )
-
-
-def _bytes_read(arguments: object) -> int:
-    """The sizes of the files that jobs name, at most some fields deep."""
-    if isinstance(arguments, tuple | list):
-        return sum(_bytes_read(each) for each in arguments)
-    if isinstance(arguments, str):
-        path = Path(arguments)
-        return path.stat().st_size if path.is_absolute() and path.is_file() else 0
-    reads = getattr(arguments, "reads", None)
-    if isinstance(reads, int):  # a job that reads some columns only says how much
-        return reads
-    found = 0
-    for name in ("source", "base", "pieces", "spills", "paths", "tails", "path", "open", "files"):
-        value = getattr(arguments, name, None)
-        if value is not None:
-            found += _bytes_read(value)
-    return found

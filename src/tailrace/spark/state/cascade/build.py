@@ -147,8 +147,6 @@ class _Work:
         links = [each for each in links if each.child in rows]  # others have no rows
         names = dict.fromkeys(each.parent for each in links)
         causes = tuple((each, tuple(self._source.files.get(each, ()))) for each in names)
-        reads = sum(file.size for _, each in causes for file in each)
-        reads += sum(file.size for each in rows.values() for file in each.files)
         for number in range(_ROUNDS if links else 0):
             job = PlayJob(
                 self._name,
@@ -158,7 +156,6 @@ class _Work:
                 self._quiet,
                 folder / str(number),
                 self._source.shard,
-                reads,
             )
             (played,) = self._run(partial(attempt, play), [job])
             if isinstance(played, Failure):
