@@ -50,6 +50,11 @@ def change_files(splits, folder, statements="error"):
     return files
 
 
+def by_name(built):
+    """What was built of a source's tables, by their names."""
+    return {table.name: each for table, each in built.items()}
+
+
 def tell(server, database, statements, folder, image="FULL"):
     """Run statements in a database of their own; their log alone, copied into a folder."""
     server.execute(f"DROP DATABASE IF EXISTS {database}")
@@ -83,7 +88,7 @@ def current_states(source, folder, statements="skip", *, keys=None, patches=None
             files = change_files(some, place / "changelog", statements)
             committed = {name: (each.rows, each.paths) for name, each in built.items()}
             changes = SourceChanges(some, files, committed, deleted=deleted_in(built))
-            built = with_deleted(built, build([changes], run, place, keys or {}, patches))
+            built = with_deleted(built, by_name(build([changes], run, place, keys or {}, patches)))
         states |= built
     return states
 

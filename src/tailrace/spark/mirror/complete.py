@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tailrace.spark.input.server_facts import AskedServers, ServerFacts
     from tailrace.spark.input.taken import Taken
     from tailrace.spark.manifest.manifest import Manifest
+    from tailrace.spark.state.source_changes import SourceTable
     from tailrace.table_filter import TableFilter
 
 _LISTED: Final = 10
@@ -34,31 +35,29 @@ _NEEDS: Final = "a CREATE TABLE or TRUNCATE TABLE of it in the log"
 def statuses(
     manifest: Manifest,
     taken: Mapping[str, Taken],
-    fresh: Mapping[str, tuple[str, str, str]],
+    fresh: Mapping[str, SourceTable],
 ) -> dict[str, Status | None]:
     """What a batch makes of tables: that they are incomplete, or with None that they are no more.
 
     ``fresh`` are the tables with changes, those that got names from others, and those that are set
-    aside, by the lake's key: source, database, table. What the lake had as complete stays so.
+    aside, by the lake's key. What the lake had as complete stays so.
     """
     whole = {source: each.whole for source, each in taken.items() if each.splits}
     emptied = {source: _emptied(each) for source, each in taken.items()}
     exchanged = {source: _exchanged(each) for source, each in taken.items()}
     gone = {source: _gone(each) for source, each in taken.items()}
     found: dict[str, Status | None] = {}
-    for key, (source, database, table) in fresh.items():
+    for key, (source, name) in fresh.items():
         known = manifest.tables.get(key)
         if source not in whole or not (known is None or known.dropped):
             continue
-        text = str(TableName(database, table))
-        moved = text in exchanged[source]
+        moved = name in exchanged[source]
         # only a history may be left of it, which is whole
-        is_over = text in emptied[source] and text in gone[source]
-        if not (moved or is_over) and (database, table) not in whole[source]:
+        is_over = name in emptied[source] and name in gone[source]
+        if not (moved or is_over) and TableName.parse(name) not in whole[source]:
             found[key] = _incomplete(manifest, taken, source)
     for key, known in with_status(manifest.tables):
-        name = (known.database, known.table)
-        if known.source not in whole or name not in whole[known.source]:
+        if known.source not in whole or known.full_name not in whole[known.source]:
             continue
         if known.status(INCOMPLETE) is not None and str(known.full_name) in emptied[known.source]:
             found[key] = None
@@ -140,7 +139,7 @@ class CompleteTables:
         self,
         manifest: Manifest,
         found: Mapping[str, Status | None],
-        fresh: Mapping[str, tuple[str, str, str]],
+        fresh: Mapping[str, SourceTable],
         taken: Mapping[str, Taken],
         *,
         whole: bool = True,
@@ -150,10 +149,10 @@ class CompleteTables:
 
         Raises `PipelineError` where the lake is not to begin so.
         """
-        names = [str(TableName(*fresh[key][1:])) for key in found] if not manifest.version else []
+        names = [] if manifest.version else [fresh[key].name for key in found]
         reached = self._reached(taken) if whole else []
         for source in reached:
-            seen = {TableName(*each[1:]) for each in fresh.values() if each[0] == source}
+            seen = {TableName.parse(each.name) for each in fresh.values() if each.source == source}
             seen |= {each.full_name for each in manifest.tables.values() if each.source == source}
             names += self._untouched(source, seen.union(taken[source].whole))
         if names:
