@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from tailrace.position import Position
     from tailrace.schema.catalogue import Learned
     from tailrace.schema.tables import TableState
+    from tailrace.spark.input.cursor import Taken
     from tailrace.spark.input.server_log import Progress
-    from tailrace.spark.input.taken import Taken
     from tailrace.spark.manifest.manifest import SourceState
     from tailrace.storage import LogSeries
     from tailrace.storage.keyring.base import Keyring
@@ -197,8 +197,14 @@ class Sources(Closing):
         series += [one for each in self.received.values() if (one := each.look()) is not None]
         for one in _distinct(series):
             if one.name in ended or self._has_begin(one):
-                cursor = self.cursors.get(one.name) or self._cursor(one)
-                cursor.look(one, enough=enough)
+                if (
+                    one.name not in self.cursors
+                ):  # in-doubt rows of closed files are read as they are
+                    hold = self._follow or one.name in self.received or is_written(one.files[-1])
+                    state = self._states().get(one.name)
+                    begin = None if state is not None else self._begins.get(one.name)
+                    self.cursors[one.name] = self.cursor(one, state, hold=hold, begin=begin)
+                self.cursors[one.name].look(one, enough=enough)
         with_some = {name for name, each in self.cursors.items() if each.waiting}
         if not with_some.issuperset(full) and self._room.is_full:
             # nobody would make room for these
@@ -316,14 +322,6 @@ class Sources(Closing):
         if missing:
             raise PipelineError(f"source {min(missing)} is gone: bring its files back")
         return found
-
-    def _cursor(self, series: LogSeries) -> SourceCursor:
-        """Plans a source. In-doubt rows at the end of closed files are read as they are."""
-        hold = self._follow or series.name in self.received or is_written(series.files[-1])
-        state = self._states().get(series.name)
-        begin = None if state is not None else self._begins.get(series.name)
-        made = self.cursors[series.name] = self.cursor(series, state, hold=hold, begin=begin)
-        return made
 
     def cursor(
         self,

@@ -25,7 +25,6 @@ from tailrace.spark.mirror.statements import (
     between,
     can_restart,
     first_statement,
-    is_named,
     placed,
     restart,
 )
@@ -34,6 +33,7 @@ from tailrace.spark.state.cascade.build import carry_out
 from tailrace.spark.state.cascade.keys import links_of
 from tailrace.spark.state.current import patching
 from tailrace.spark.state.current.build import build
+from tailrace.spark.state.current.timeline import is_named
 from tailrace.spark.state.failure import Failure, check_writable, failure
 from tailrace.spark.state.history.build import build_history
 from tailrace.spark.state.source_changes import SourceChanges, SourceTable, table_changes
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from tailrace.position import Position
     from tailrace.schema.catalogue import Catalogue
     from tailrace.schema.tables import TableState as GivenTable
+    from tailrace.spark.input.cursor import Taken
     from tailrace.spark.input.server_log import Progress
-    from tailrace.spark.input.taken import Taken
     from tailrace.spark.lake.lake import Lake
     from tailrace.spark.manifest.lake_options import LakeOptions
     from tailrace.spark.manifest.manifest import Manifest, SourceState
@@ -187,7 +187,7 @@ class Batch:
 
     def __post_init__(self) -> None:
         self._store, self._options = self.setting.store, self.setting.options
-        self._key, self._name = self._options.key, self._options.name
+        self._key = self._options.key
         self._followed: dict[str, Followed] = {}
         """The tables of each source that the batch reads although they are not selected."""
         self._restarts: dict[str, TableChange] = {}
@@ -253,7 +253,7 @@ class Batch:
             several = {name for name in names if name.endswith(".*")}
             found |= {self._key(source, name) for name in names - several}
             for key in tables if several else ():
-                if any(is_named(name, self._name(key, source)) for name in several):
+                if any(is_named(name, self._options.name(key, source)) for name in several):
                     found.add(key)
         return frozenset(
             key for key in found if key not in tables or tables[key].source in self.taken

@@ -11,18 +11,20 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Final
 
+from tailrace.columns.read.split import overlapping
 from tailrace.errors import LakeChanged
 from tailrace.position import Position
+from tailrace.spark.input.cursor import SourceCursor
 from tailrace.spark.lake.asides import in_order
 from tailrace.spark.mirror.batch import Again, Batch, Cut, restarts
-from tailrace.spark.mirror.report import Totals, report_of
-from tailrace.spark.mirror.statements import planned
+from tailrace.spark.mirror.report import Totals
 from tailrace.spark.state.cascade.turns import turns
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-    from tailrace.spark.input.taken import Taken
+    from tailrace.columns import Split
+    from tailrace.spark.input.cursor import Taken
     from tailrace.spark.mirror.batch import Setting
     from tailrace.spark.mirror.report import MirrorReport
     from tailrace.spark.mirror.unnamed import Answer
@@ -84,7 +86,7 @@ class Batches:
         totals = Totals()
         for each in reports:
             totals.add(each)
-        return totals.report(report_of(self.store.manifest, {}, {}, {}, 0, {}))
+        return totals.report(self.store.manifest)
 
     def _cut_where_tables_restart(self, taken: Mapping[str, Taken]) -> None:
         """Raise `Cut` where a table that is set aside comes back, but at the batch's begin."""
@@ -96,13 +98,21 @@ class Batches:
     def _parts(self, taken: Mapping[str, Taken], cut: Cut) -> list[Mapping[str, Taken]]:
         """A batch as two: other sources are in the first."""
         each, setting = taken[cut.source], self.setting
-        splits = planned(
-            each,
-            self.store.manifest.sources.get(cut.source),
+        state = self.store.manifest.sources.get(cut.source)
+        known, last = each.splits, each.splits[-1]
+        cursor = SourceCursor(
+            each.series,
+            state,
             setting.given,
-            cuts=[cut.place],
+            hold=False,
+            begin=each.begun.position if state is None and each.begun is not None else None,
             cascades=setting.applies,
+            lowers_names=known[0].catalogue.lowers_names,
+            cuts=(cut.place,),
         )
+        splits = cursor.upto(each.end, enough=sum(one.end - one.start for one in known))
+        splits[-1] = replace(splits[-1], whole=last.whole, keys=last.keys)
+        splits = [replace(one, left_out=_left_out(one, known)) for one in splits]
         first = [one for one in splits if Position(one.file, one.start) < cut.place]
         rest = splits[len(first) :]
         if not (first and rest):  # no transaction begins there: tables stand still from the begin
@@ -191,3 +201,10 @@ class Batches:
                 self.offers = batch.offers
                 if batch.looked:
                     self._looked = now
+
+
+def _left_out(split: Split, known: Iterable[Split]) -> tuple[tuple[int, int], ...]:
+    """What a split leaves out: a later file, which is not read here, may roll back more of it."""
+    ranges = {*split.left_out}
+    ranges.update(*(each.left_out for each in known if each.file == split.file))
+    return overlapping([*ranges], split.start, split.end)

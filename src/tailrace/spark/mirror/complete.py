@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from tailrace.position import Position
+    from tailrace.spark.input.cursor import Taken
     from tailrace.spark.input.server_facts import AskedServers, ServerFacts
-    from tailrace.spark.input.taken import Taken
     from tailrace.spark.manifest.manifest import Manifest
     from tailrace.spark.state.source_changes import SourceTable
     from tailrace.table_filter import TableFilter

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from tailrace.columns.native import compile_all, is_small
 from tailrace.errors import LakeChanged
 from tailrace.spark.input.lag import SourceMoment
-from tailrace.spark.mirror.report import Moment, Totals, report_of
+from tailrace.spark.mirror.report import Moment, Totals
 from tailrace.spark.mirror.retry import set_aside, take_up_named
 from tailrace.spark.runtime.memory import Tidy
 
@@ -93,7 +93,7 @@ class Loop:
                 rounds = rounds - 1 if self.names.waits(setting.store.manifest) else 0
                 if rounds:
                     sources.start(follow=False)
-        total = self._totals.report(report_of(setting.store.manifest, {}, {}, {}, 0, {}))
+        total = self._totals.report(setting.store.manifest)
         return replace(total, held=held, cascades=self.cascades.known)
 
     def _batch(self, enough: int | None, begun: float, *, caught_up: bool) -> MirrorReport | None:

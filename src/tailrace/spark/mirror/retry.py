@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 from tailrace.constants import MAGIC
 from tailrace.errors import LogPurged, UsageError
 from tailrace.position import Position, sequence_at
+from tailrace.spark.input.cursor import Taken
 from tailrace.spark.input.server_log import ServerLog
 from tailrace.spark.input.start_position import SUFFIX, load
-from tailrace.spark.input.taken import Taken
 from tailrace.spark.lake.asides import in_order
 from tailrace.spark.lake.folder import AGAIN
 from tailrace.spark.manifest.manifest_json import with_status
@@ -33,7 +33,7 @@ from tailrace.storage import LogSeries
 from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from tailrace.columns import Split
     from tailrace.schema.catalogue import Catalogue
@@ -108,36 +108,28 @@ def set_aside(manifest: Manifest) -> dict[str, Status]:
     }
 
 
-def _groups(manifest: Manifest, chosen: set[str]) -> list[_Group]:
-    """What is to be taken up, with the tables that are linked to it by RENAME TABLE."""
+def _groups(manifest: Manifest, chosen: Collection[str]) -> list[_Group]:
+    """The chosen tables, each with those that are linked to it by RENAME TABLE: those of a source
+    together that need its log from the same place.
+    """
     asides = set_aside(manifest)
-    while more := {key for key in asides if key not in chosen and _linked(key, asides, chosen)}:
-        chosen |= more
-    found: dict[tuple[str, tuple[str, ...]], set[str]] = {}
-    for key in chosen:
-        places = sorted(set(asides[key].parts.values()), key=in_order)
-        found.setdefault((manifest.tables[key].source, tuple(places)), set()).add(key)
-    for key in chosen:  # linked tables are taken up at once, from the first of their places
-        for other in chosen:
-            if other in asides[key].origins:
-                _join(found, key, other)
-    return [_Group(source, frozenset(keys), at) for (source, at), keys in found.items() if keys]
-
-
-def _linked(key: str, asides: Mapping[str, Status], chosen: set[str]) -> bool:
-    mine = any(origin in chosen for origin in asides[key].origins)
-    return mine or any(key in asides[other].origins for other in chosen)
-
-
-def _join(found: dict[tuple[str, tuple[str, ...]], set[str]], key: str, other: str) -> None:
-    """Let two tables be of one group."""
-    one = next(place for place, keys in found.items() if key in keys)
-    two = next(place for place, keys in found.items() if other in keys)
-    if one == two:
-        return
-    both = one[0], tuple(sorted({*one[1], *two[1]}, key=in_order))
-    keys = found.pop(one) | found.pop(two)
-    found.setdefault(both, set()).update(keys)
+    linked: dict[str, set[str]] = {}
+    for key, status in asides.items():
+        mine = {key, *(each for each in status.origins if each in asides)}
+        mine = mine.union(*(linked.get(each, ()) for each in mine))
+        linked |= dict.fromkeys(mine, mine)
+    found: dict[tuple[str, str], set[str]] = {}
+    for keys in {id(each): each for each in map(linked.__getitem__, chosen)}.values():
+        first = min((at for key in keys for at in asides[key].parts.values()), key=in_order)
+        found.setdefault((manifest.tables[min(keys)].source, first), set()).update(keys)
+    return [
+        _Group(
+            source,
+            frozenset(keys),
+            tuple(sorted({at for key in keys for at in asides[key].parts.values()}, key=in_order)),
+        )
+        for (source, _), keys in found.items()
+    ]
 
 
 @dataclass
