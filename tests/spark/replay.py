@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tailrace.columns import plan_splits
+from tailrace.errors import PipelineError
 from tailrace.spark.mirror.splits import SplitJob, write_split
 from tailrace.spark.parquet.deleted import NO_ROWS, joined
 from tailrace.spark.state.current.build import build
@@ -44,8 +45,10 @@ def change_files(splits, folder, statements="error"):
     """What jobs write of splits, in a new folder: the files of each table, in the log's order."""
     files = {}
     jobs = [SplitJob(split, TableFilter(), statements, folder) for split in splits]
-    for written, *_ in run(write_split, jobs):
-        for file in sorted(written, key=lambda each: each.first):
+    for written in run(write_split, jobs):
+        for _, cause in written.failed:
+            raise PipelineError(cause.reason)
+        for file in sorted(written.files, key=lambda each: each.first):
             files.setdefault(file.name, []).append(file)
     return files
 

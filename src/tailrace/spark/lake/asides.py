@@ -49,6 +49,14 @@ def in_order(since: str) -> tuple[int, str, int]:
     return file_number(at.file) or 0, at.file, at.offset
 
 
+def stands_at(state: TableState, place: str) -> bool:
+    """Whether a table is set aside, and has nothing past a place: one that failed before it stays
+    there.
+    """
+    status = state.set_aside
+    return status is not None and min(status.parts.values(), key=in_order) == place
+
+
 def needs(name: str) -> str:
     """What a table that is set aside needs."""
     return f"remove the cause, then: tailrace mirror ... --retry-tables {shlex.quote(name)}"

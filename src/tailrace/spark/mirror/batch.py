@@ -20,7 +20,7 @@ from tailrace.spark.manifest.manifest_json import with_status
 from tailrace.spark.mirror.complete import statuses
 from tailrace.spark.mirror.helper_tables import Followed, follow, is_helper, left_over
 from tailrace.spark.mirror.report import report_of
-from tailrace.spark.mirror.splits import SplitJob, write_tables
+from tailrace.spark.mirror.splits import SplitJob, write_split
 from tailrace.spark.mirror.statements import (
     between,
     can_restart,
@@ -516,7 +516,7 @@ class Batch:
         total = sum(sizes)
         setting.tell("read", 0, total)
         results = setting.workers.run(
-            write_tables,
+            write_split,
             jobs,
             total,
             lambda finished: setting.tell("read", sum(sizes[:finished]), total),
@@ -576,7 +576,7 @@ class Batch:
         if not more:
             return parts, missing
         total = sum(job.split.end - job.split.start for job in more)
-        bare = self.setting.workers.run(write_tables, more, total)
+        bare = self.setting.workers.run(write_split, more, total)
         parts += [(job.split.source, each) for job, each in zip(more, bare, strict=True)]
         return parts, missing
 
@@ -665,8 +665,7 @@ class Batch:
         return {
             self._key(source, change.renamed): SourceTable(source, change.renamed)
             for source, each in self.taken.items()
-            for split in each.splits
-            for change in split.changes
+            for change in table_changes(each.splits)
             if change.renamed is not None and self._wanted(source, change.renamed)
         }
 

@@ -15,7 +15,7 @@ from tailrace.columns.read.split import overlapping
 from tailrace.errors import LakeChanged
 from tailrace.position import Position
 from tailrace.spark.input.cursor import SourceCursor
-from tailrace.spark.lake.asides import in_order
+from tailrace.spark.lake.asides import stands_at
 from tailrace.spark.mirror.batch import Again, Batch, Cut, restarts
 from tailrace.spark.mirror.report import Totals
 from tailrace.spark.state.cascade.turns import turns
@@ -149,7 +149,9 @@ class Batches:
             part = {source: replace(every, splits=splits, begun=begun)}
             reports.append(self._try(part, now))
             offers |= self.offers
-            again = self._still(replace(again, anew=frozenset()), reached)
+            tables = self.store.manifest.tables
+            keys = frozenset(key for key in again.keys or () if stands_at(tables[key], reached))
+            again = replace(again, keys=keys, anew=frozenset())
             begun = self.store.manifest.points.get(source, {}).get(reached)
             if not again.keys:
                 break
@@ -158,15 +160,6 @@ class Batches:
             reports.append(self._try(part, again))
         self.offers = offers | self.offers
         return self._sum(reports)
-
-    def _still(self, again: Again, reached: str) -> Again:
-        """The same for those of its tables that have come as far as a position."""
-        found = set()
-        for key in again.keys or ():
-            status = self.store.manifest.tables[key].set_aside
-            if status is not None and min(status.parts.values(), key=in_order) == reached:
-                found.add(key)
-        return replace(again, keys=frozenset(found))
 
     def _try(
         self,

@@ -16,6 +16,7 @@ from tailrace.printable import printable
 from tailrace.spark.manifest.manifest_json import with_status
 from tailrace.spark.manifest.status import INCOMPLETE, Status
 from tailrace.spark.state.current.timeline import lives
+from tailrace.spark.state.source_changes import table_changes
 from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def statuses(
 def _emptied(taken: Taken) -> set[str]:
     """The tables that statements created or emptied, also under their later names."""
     found: set[str] = set()
-    for change in (change for split in taken.splits for change in split.changes):
+    for change in table_changes(taken.splits):
         if change.kind in {"create", "truncate"}:
             found.add(change.table)
         elif change.kind == "rename" and change.table in found and change.renamed is not None:
@@ -77,15 +78,13 @@ def _emptied(taken: Taken) -> set[str]:
 
 def _gone(taken: Taken) -> set[str]:
     """The tables that statements made, renamed or dropped, and that are no more."""
-    changes = [change for split in taken.splits for change in split.changes]
-    found = lives((), (), changes, lambda _: True)
+    found = lives((), (), table_changes(taken.splits), lambda _: True)
     return {name for name, life in found.items() if life.dropped}
 
 
 def _exchanged(taken: Taken) -> set[str]:
     """The tables that partitions were exchanged for, which are set aside for that."""
-    changes = (change for split in taken.splits for change in split.changes)
-    return {change.table for change in changes if change.exchanged}
+    return {change.table for change in table_changes(taken.splits) if change.exchanged}
 
 
 def _incomplete(manifest: Manifest, taken: Mapping[str, Taken], source: str) -> Status:

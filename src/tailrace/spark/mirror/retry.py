@@ -20,7 +20,7 @@ from tailrace.position import Position, sequence_at
 from tailrace.spark.input.cursor import Taken
 from tailrace.spark.input.server_log import ServerLog
 from tailrace.spark.input.start_position import SUFFIX, load
-from tailrace.spark.lake.asides import in_order
+from tailrace.spark.lake.asides import in_order, stands_at
 from tailrace.spark.lake.folder import AGAIN
 from tailrace.spark.manifest.manifest_json import with_status
 from tailrace.spark.manifest.paths import within
@@ -182,14 +182,9 @@ class _Retry:
         """
         places = self.group.places
         for place, reached in zip(places, (*places[1:], ""), strict=True):
-            here = frozenset(key for key in keys if self._stands_at(key, place))
+            here = frozenset(key for key in keys if stands_at(self._state(key), place))
             if here:
                 self._again(series, here, place, reached=reached)
-
-    def _stands_at(self, key: str, place: str) -> bool:
-        """Whether a table has nothing past a place: one that failed before it stays there."""
-        status = self._state(key).set_aside
-        return status is not None and min(status.parts.values(), key=in_order) == place
 
     def _again(
         self,
