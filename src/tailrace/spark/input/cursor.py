@@ -12,11 +12,10 @@ from tailrace.errors import PipelineError, SchemaError
 from tailrace.position import Position, bytes_after
 from tailrace.schema.catalogue import Catalogue
 from tailrace.schema.catalogue_json import from_json, to_json
-from tailrace.spark.input.identity import check_source
 from tailrace.spark.input.lag import Lag, second_of
 from tailrace.spark.input.start_position import check_begin, is_first
 from tailrace.spark.manifest.manifest import SourceState
-from tailrace.storage.identity import digests
+from tailrace.storage.identity import check_read, digests
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -162,8 +161,14 @@ class SourceCursor:
         Raises `LogPurged`, `LogReset` where it is not the log that was read, and what reading it
         raises.
         """
-        if self._state is not None:
-            check_source(series, self._state)
+        if (known := self._state) is not None:
+            check_read(
+                series,
+                known.position,
+                "bring the log's files back, or create a new lake",
+                lambda log: digests(log, known.offset) == (known.head, known.tail),
+                known.files,
+            )
         self._series = series
         if enough is None:
             self._waiting += self.planner.plan(series)

@@ -17,7 +17,6 @@ from tailrace.position import Position
 from tailrace.selection import one_start
 from tailrace.spark.input.folder import settled
 from tailrace.spark.input.header_index import BEGIN
-from tailrace.spark.input.identity import check_offset
 from tailrace.spark.input.saved_index import SavedIndices
 from tailrace.spark.input.server_log import SPOOL_LIMIT, Room, ServerLog
 from tailrace.spark.input.start_position import after_gtids, check_begin, session_of
@@ -135,7 +134,7 @@ class GrowingLog:
         while True:
             was_full = self.is_full  # what is here by then is seen
             series = self.upto_now(place, limited=True) if fresh else self.look(place)
-            check_offset(series, at)
+            at.check(series)
             backlog.look(series, place, limits)
             end = backlog.cut(place, limits)
             if end != place or not self.is_full:

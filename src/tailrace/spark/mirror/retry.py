@@ -110,7 +110,7 @@ def set_aside(manifest: Manifest) -> dict[str, Status]:
 
 def _groups(manifest: Manifest, chosen: Collection[str]) -> list[_Group]:
     """The chosen tables, each with those that are linked to it by RENAME TABLE: those of a source
-    together that need its log from the same place.
+    together that stand still since the same places.
     """
     asides = set_aside(manifest)
     linked: dict[str, set[str]] = {}
@@ -118,18 +118,12 @@ def _groups(manifest: Manifest, chosen: Collection[str]) -> list[_Group]:
         mine = {key, *(each for each in status.origins if each in asides)}
         mine = mine.union(*(linked.get(each, ()) for each in mine))
         linked |= dict.fromkeys(mine, mine)
-    found: dict[tuple[str, str], set[str]] = {}
+    found: dict[tuple[str, tuple[str, ...]], set[str]] = {}
     for keys in {id(each): each for each in map(linked.__getitem__, chosen)}.values():
-        first = min((at for key in keys for at in asides[key].parts.values()), key=in_order)
-        found.setdefault((manifest.tables[min(keys)].source, first), set()).update(keys)
-    return [
-        _Group(
-            source,
-            frozenset(keys),
-            tuple(sorted({at for key in keys for at in asides[key].parts.values()}, key=in_order)),
-        )
-        for (source, _), keys in found.items()
-    ]
+        places = {at for key in keys for at in asides[key].parts.values()}
+        at = tuple(sorted(places, key=in_order))
+        found.setdefault((manifest.tables[min(keys)].source, at), set()).update(keys)
+    return [_Group(source, frozenset(keys), at) for (source, at), keys in found.items()]
 
 
 @dataclass
