@@ -42,7 +42,7 @@ from tailrace.table_name import TableName
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from tailrace.columns import TableChange
+    from tailrace.columns import Split, TableChange
     from tailrace.position import Position
     from tailrace.schema.catalogue import Catalogue
     from tailrace.schema.tables import TableState as GivenTable
@@ -78,8 +78,10 @@ class Again:
     from nothing. What needs rows that ``strangers``, by table's name, had before, fails. The tables
     are taken to the position ``reached``, from which on they are still set aside; where it is
     empty, to the end.
-    ``answers`` are what the server said about them. ``known`` is the schema history with these
-    answers, at the start of the file up to which the lake has the source.
+    ``answers`` are what the server said about them. ``every`` are the splits to the end, of which
+    the batch may take some: a later statement shows that an answer is not of these rows.
+    ``known`` is the schema history with these answers, at the start of the file up to which the
+    lake has the source.
     ``also`` are databases and tables whose rows it takes to carry out the tables' foreign keys.
     """
 
@@ -90,6 +92,7 @@ class Again:
     strangers: frozenset[str] = frozenset()
     reached: str = ""
     answers: Mapping[TableName, Answer] = field(default_factory=dict)
+    every: Sequence[Split] = ()
     known: Catalogue | None = None
     also: frozenset[tuple[str, str]] = frozenset()
 
@@ -558,9 +561,8 @@ class Batch:
             own = [
                 each for each in zip(jobs, results, strict=True) if each[0].split.source == source
             ]
-            missing[source] = found = missing_names(
-                self.taken[source].splits, own, self.again.answers
-            )
+            splits = self.again.every or self.taken[source].splits
+            missing[source] = found = missing_names(splits, own, self.again.answers)
             self.offers |= found.offers
         more = []
         for job in jobs:

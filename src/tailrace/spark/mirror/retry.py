@@ -192,7 +192,9 @@ class _Retry:
         """Take tables from a place to the one to be ``reached``; by default to the end."""
         end = Position.parse(reached) if reached else self._end.position
         cursor = self._cursor(series, place)
-        splits = cursor.upto(end)
+        every = splits = cursor.upto(end)
+        if reached and self.answers:
+            every = self._cursor(series, place).upto(self._end.position)
         names = earlier_names(splits, {str(each.full_name) for each in map(self._state, keys)})
         changelog = {}
         for key in keys:
@@ -207,6 +209,7 @@ class _Retry:
             self._strangers(splits, names, keys) if place else frozenset(),
             reached,
             self.answers,
+            every,
             None if reached else self._known(cursor, splits),
             self._parents(splits, names),
         )
