@@ -27,7 +27,7 @@ from tailrace.selection import start_text
 from tailrace.sizes import bytes_of
 from tailrace.spark.input.cursor import SourceCursor
 from tailrace.spark.input.folder import settled
-from tailrace.spark.input.lag import Lag
+from tailrace.spark.input.lag import Lag, SourceMoment
 from tailrace.spark.input.server_facts import AskedServers
 from tailrace.spark.input.server_log import SPOOL_LIMIT, Room, ServerLog
 from tailrace.spark.input.start_position import SUFFIX, begin_of, forget
@@ -222,18 +222,32 @@ class Sources(Closing):
         files = sum(bytes_after(each.sizes, self._place(each.name)) for each in self._found)
         return files + self._waiting()
 
-    def lag(self, cursor: SourceCursor) -> Lag:
-        """How far the lake is behind a source's log, wherever that is by now."""
-        lag, received = cursor.lag, self.received.get(cursor.name)
+    def moments(self) -> tuple[SourceMoment, ...]:
+        """How far the lake has each source's log, measured against where the source is now."""
+        return tuple(map(self._moment, self.cursors.values()))
+
+    def _moment(self, cursor: SourceCursor) -> SourceMoment:
+        here, received = self._place(cursor.name), self.received.get(cursor.name)
         far = None if received is None else received.far
-        if far is None:
-            return lag
-        # some of what the source was ahead by then may be here by now
-        behind = max(lag.bytes, cursor.behind(far.position) + (far.lag_bytes or 0))
-        since = lag.since
-        if since is None and behind and far.lag_bytes and far.lag_seconds:
-            since = time.time() - far.lag_seconds
-        return Lag(behind, since)
+        lag, held = cursor.lag, cursor.planner.held
+        is_there = far is not None and far.position is not None and here == far.position
+        if far is not None:
+            # some of what the source was ahead by then may be here by now
+            behind = max(lag.bytes, cursor.behind(far.position) + (far.lag_bytes or 0))
+            since = lag.since
+            if since is None and behind and far.lag_bytes and far.lag_seconds:
+                since = time.time() - far.lag_seconds
+            lag = Lag(behind, since)
+        return SourceMoment(
+            cursor.name,
+            None if here is None else str(here),
+            lag.bytes,
+            lag.seconds,
+            far.gtid if far is not None and is_there else None,
+            None if held is None else str(held),
+            far is None or far.connected,
+            received is not None and received.paused,
+        )
 
     def committed(self) -> None:
         """A batch is in the lake: what it has whole of servers' logs can go."""

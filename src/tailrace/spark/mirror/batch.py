@@ -23,10 +23,9 @@ from tailrace.spark.mirror.report import report_of
 from tailrace.spark.mirror.splits import SplitJob, write_split
 from tailrace.spark.mirror.statements import (
     between,
-    can_restart,
     first_statement,
     placed,
-    restart,
+    restarts,
 )
 from tailrace.spark.mirror.unnamed import Missing, missing_names
 from tailrace.spark.state.cascade.build import carry_out
@@ -149,22 +148,6 @@ class Setting:
         return self.options.cascades == "apply"
 
 
-def restarts(
-    setting: Setting, source: str, taken: Taken
-) -> dict[str, tuple[Position, TableChange]]:
-    """The tables that are set aside and come back in what was taken, and the first statement that
-    each does so by.
-    """
-    found = {}
-    for key, table in with_status(setting.store.manifest.tables):
-        status = table.set_aside
-        if table.source != source or status is None or not can_restart(status):
-            continue
-        if (where := restart(taken.splits, str(table.full_name), status)) is not None:
-            found[key] = where
-    return found
-
-
 @dataclass
 class Batch:
     """What was ``taken`` of each source, to be made and committed once.
@@ -209,7 +192,7 @@ class Batch:
         laps = _Laps(dict(seconds))
         for source, each in taken.items():
             self._followed[source] = self._follow(source, each)
-            for key, (at, change) in restarts(self.setting, source, each).items():
+            for key, (at, change) in restarts(store.manifest, source, each.splits).items():
                 if again.keys is None and at == each.begin:
                     self._restarts[key] = change
         retried = again.keys or frozenset(self._restarts)

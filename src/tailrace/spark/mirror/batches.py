@@ -16,8 +16,9 @@ from tailrace.errors import LakeChanged
 from tailrace.position import Position
 from tailrace.spark.input.cursor import SourceCursor
 from tailrace.spark.lake.asides import stands_at
-from tailrace.spark.mirror.batch import Again, Batch, Cut, restarts
+from tailrace.spark.mirror.batch import Again, Batch, Cut
 from tailrace.spark.mirror.report import Totals
+from tailrace.spark.mirror.statements import restarts
 from tailrace.spark.state.cascade.turns import turns
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class Batches:
     def _cut_where_tables_restart(self, taken: Mapping[str, Taken]) -> None:
         """Raise `Cut` where a table that is set aside comes back, but at the batch's begin."""
         for source, each in taken.items():
-            found = restarts(self.setting, source, each).values()
+            found = restarts(self.store.manifest, source, each.splits).values()
             if places := [at for at, _ in found if at > each.begin]:
                 raise Cut(source, min(places))
 

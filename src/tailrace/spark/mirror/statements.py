@@ -12,13 +12,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tailrace.position import Position
+from tailrace.spark.manifest.manifest_json import with_status
 from tailrace.spark.state.current.timeline import is_named
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from tailrace.columns import Split, TableChange
-    from tailrace.spark.manifest.status import Status
+    from tailrace.spark.manifest.manifest import Manifest
 
 
 def placed(splits: Sequence[Split]) -> Iterator[tuple[Position, TableChange]]:
@@ -29,31 +30,34 @@ def placed(splits: Sequence[Split]) -> Iterator[tuple[Position, TableChange]]:
                 yield Position(split.file, change.began or change.offset), change
 
 
-def restart(
-    splits: Sequence[Split], table: str, status: Status
-) -> tuple[Position, TableChange] | None:
-    """The first statement that empties, drops or recreates a table that is set aside, and where it
-    stands. So does one that renames it, unless it can be taken up again under its old name.
+def restarts(
+    manifest: Manifest, source: str, splits: Sequence[Split]
+) -> dict[str, tuple[Position, TableChange]]:
+    """The tables of a source that are set aside and come back, by key: the first statement that
+    empties, drops or recreates each, and where it stands. So does one that renames it, unless it
+    can be taken up again under its old name. All changes of such a table were read.
     """
-    found = (
-        (at, change) for at, change in placed(splits) if _restarts(change, table, status.ended)
-    )
-    return next(found, None)
-
-
-def _restarts(change: TableChange, table: str, ended: bool) -> bool:
-    if change.kind == "rename":
-        return change.renamed == table or (ended and change.table == table)
-    return change.kind in {"create", "truncate", "drop"} and is_named(change.table, table)
+    found = {}
+    for key, state in with_status(manifest.tables):
+        status, name = state.set_aside, str(state.full_name)
+        if state.source != source or status is None:
+            continue
+        if status.batch or status.unnamed or "changelog" in status.parts:
+            continue
+        for at, change in placed(splits):
+            if change.kind == "rename":
+                comes = change.renamed == name or (status.ended and change.table == name)
+            else:
+                comes = change.kind in {"create", "truncate", "drop"}
+                comes = comes and is_named(change.table, name)
+            if comes:
+                found[key] = at, change
+                break
+    return found
 
 
 def _names_any(change: TableChange, tables: Collection[str]) -> bool:
     return any(is_named(each, table) for each in change.names for table in tables)
-
-
-def can_restart(status: Status) -> bool:
-    """Whether a statement brings a table back that is set aside: if all its changes were read."""
-    return not (status.batch or status.unnamed or "changelog" in status.parts)
 
 
 def earlier_names(splits: Sequence[Split], tables: Collection[str]) -> set[str]:
