@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tailrace.columns import plan_splits
+from tailrace.errors import PipelineError
 from tailrace.spark.mirror.splits import SplitJob, write_split
 from tailrace.spark.parquet.deleted import NO_ROWS, joined
 from tailrace.spark.state.current.build import build
@@ -34,10 +35,17 @@ def change_files(splits, folder, statements="error"):
     """What jobs write of splits, in a new folder: the files of each table, in the log's order."""
     files = {}
     jobs = [SplitJob(split, TableFilter(), statements, folder) for split in splits]
-    for written, *_ in run(write_split, jobs):
-        for file in sorted(written, key=lambda each: each.first):
+    for written in run(write_split, jobs):
+        for _, cause in written.failed:
+            raise PipelineError(cause.reason)
+        for file in sorted(written.files, key=lambda each: each.first):
             files.setdefault(file.name, []).append(file)
     return files
+
+
+def by_name(built):
+    """What was built of a source's tables, by their names."""
+    return {table.name: each for table, each in built.items()}
 
 
 def tell(server, database, statements, folder, image="FULL"):
@@ -73,7 +81,7 @@ def current_states(source, folder, statements="skip", *, keys=None, patches=None
             files = change_files(some, place / "changelog", statements)
             committed = {name: (each.rows, each.paths) for name, each in built.items()}
             changes = SourceChanges(some, files, committed, deleted=deleted_in(built))
-            built = with_deleted(built, build([changes], run, place, keys or {}, patches))
+            built = with_deleted(built, by_name(build([changes], run, place, keys or {}, patches)))
         states |= built
     return states
 

@@ -411,7 +411,7 @@ def table_states(before: Manifest, made: Made) -> dict[str, TableState]:
         known = before.tables.get(name) or _renamed(name, made)
         if known is None and name in aside and name not in made.files:
             each = aside[name]
-            known = TableState(each.database, each.table, each.source, "log", pa.schema([]))
+            known = TableState(*each.name, each.source, "log", pa.schema([]))
         if known is not None and name in made.anew:
             known = replace(known, changelog=(), current=None, history=None, small={})
         state = _state(known, made.files.get(name, ()))
@@ -430,14 +430,11 @@ def table_states(before: Manifest, made: Made) -> dict[str, TableState]:
 def _renamed(name: str, made: Made) -> TableState | None:
     """A table that has rows under this name, and no changes yet: RENAME TABLE gave it the name."""
     built, history = made.built.get(name), made.histories.get(name)
-    source = made.origins.get(name)
+    origin = made.origins.get(name)
     one = built or history
-    if source is None or one is None:
+    if origin is None or one is None:
         return None
-    database, table = TableName.parse(
-        name.removeprefix(f"{source}/" if made.options.shards else "")
-    )
-    return TableState(database, table, source, "log", one.rows.columns)
+    return TableState(*TableName.parse(origin.name), origin.source, "log", one.rows.columns)
 
 
 def _state(known: TableState | None, fresh: Sequence[ChangeFile]) -> TableState | None:

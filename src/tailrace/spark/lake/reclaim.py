@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 import numpy as np
@@ -31,6 +31,7 @@ from tailrace.spark.state.current import raw
 from tailrace.spark.state.current.flat import SEQ
 from tailrace.spark.state.current.fold import key_columns
 from tailrace.spark.state.current.keys import buckets
+from tailrace.spark.state.current.pieces import bytes_in
 from tailrace.spark.state.current.rows import RAW, ROW_GROUP
 from tailrace.spark.state.failure import Failure, attempt, failure
 from tailrace.spark.state.history.jobs import HISTORY_FIELDS
@@ -43,16 +44,13 @@ if TYPE_CHECKING:
     from tailrace.spark.lake.tables import Tables
     from tailrace.spark.manifest.manifest import Manifest, TableRows, TableState
     from tailrace.spark.parquet.deleted import DeletedRows
-    from tailrace.spark.runtime.tasks import Runner
+    from tailrace.spark.runtime.tasks import Given, Result, Runner
 
     Failed = dict[str, Exception]
     Looked = tuple[dict[str, str | None], list["Part"]]
 
 _SOURCE: Final = "_source"
 _OPEN: Final = "_is_current"
-
-Argument = TypeVar("Argument")
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -282,6 +280,11 @@ class TakeJob:
     targets: tuple[_Target, ...]
     folder: Path
 
+    @property
+    def reads(self) -> int:
+        """The bytes that it reads."""
+        return bytes_in((self.path,))
+
 
 @dataclass(frozen=True)
 class PutJob:
@@ -290,6 +293,11 @@ class PutJob:
     spills: tuple[str, ...]
     target: _Target
     out: Path
+
+    @property
+    def reads(self) -> int:
+        """The bytes that it reads."""
+        return bytes_in(self.spills)
 
 
 _Taken = tuple[dict[tuple[int, int], list[str]], dict[int, tuple[DataFile, Path]]]
@@ -412,9 +420,7 @@ def _jobs(
         yield TakeJob(data_file(top, name), now.deleted.get(name), columns, called, targets, inner)
 
 
-def _done(
-    run: Runner, job: Callable[[Argument], Result], arguments: Sequence[Argument]
-) -> list[Result]:
+def _done(run: Runner, job: Callable[[Given], Result], arguments: Sequence[Given]) -> list[Result]:
     """The results of jobs; raises `PipelineError` for the first failure."""
     found: list[Result] = []
     for each in run(partial(attempt, job), arguments):

@@ -17,7 +17,6 @@ from tailrace.schema.user_schema import load
 from tailrace.spark.input.backlog import Backlog, Limits
 from tailrace.spark.input.growing_log import open_log
 from tailrace.spark.input.header_index import INNER_BYTES
-from tailrace.spark.input.identity import check_offset
 from tailrace.spark.input.offset import Offset
 from tailrace.spark.stream.reading import SplitPartition, read_changes
 
@@ -126,8 +125,8 @@ class StreamReader(DataSourceStreamReader, *BASES):  # type: ignore[misc]
             raise PipelineError(f"the checkpoint has a batch from {begin} back to {last.position}")
         series = self._opened.look(begin)
         if begin == first.position:
-            check_offset(series, first)
-        check_offset(series, last)
+            first.check(series)
+        last.check(series)
         self._known.reach(series, begin, last.position)
         splits = self._known.splits(series, begin, last.position, self._options.split_bytes)
         return [SplitPartition(split) for split in splits]

@@ -44,7 +44,6 @@ class CarriedOut:
 
 def carry_out(
     source: SourceChanges,
-    name: str,
     links: Sequence[Link],
     quiet: Sequence[str],
     unread: Mapping[str, str],
@@ -52,13 +51,13 @@ def carry_out(
     folder: Path,
     keys: Mapping[str, tuple[str, ...]],
 ) -> CarriedOut:
-    """Carry out the foreign keys of a source called ``name`` in a batch.
+    """Carry out the foreign keys of a source in a batch.
 
     ``quiet`` are files of the rows whose change does nothing to others (`read_split`), ``unread``
     tables of which not all changes are there, and why. The rest is as of
     `tailrace.spark.state.current.build.build`.
     """
-    work = _Work(source, name, quiet, run, keys)
+    work = _Work(source, quiet, run, keys)
     failed = dict(_follows(links, unread))
     links = [each for each in links if each.child not in failed]
     files: dict[str, Sequence[ChangeFile]] = {}
@@ -118,13 +117,11 @@ class _Work:
     def __init__(
         self,
         source: SourceChanges,
-        name: str,
         quiet: Sequence[str],
         run: Runner,
         keys: Mapping[str, tuple[str, ...]],
     ) -> None:
         self._source = source
-        self._name = name
         self._quiet = tuple(quiet)
         self._run = run
         self._keys = keys
@@ -147,18 +144,15 @@ class _Work:
         links = [each for each in links if each.child in rows]  # others have no rows
         names = dict.fromkeys(each.parent for each in links)
         causes = tuple((each, tuple(self._source.files.get(each, ()))) for each in names)
-        reads = sum(file.size for _, each in causes for file in each)
-        reads += sum(file.size for each in rows.values() for file in each.files)
         for number in range(_ROUNDS if links else 0):
             job = PlayJob(
-                self._name,
+                self._source.source,
                 tuple(links),
                 causes,
                 tuple(rows.values()),
                 self._quiet,
                 folder / str(number),
                 self._source.shard,
-                reads,
             )
             (played,) = self._run(partial(attempt, play), [job])
             if isinstance(played, Failure):

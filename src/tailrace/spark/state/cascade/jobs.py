@@ -70,6 +70,11 @@ class FindJob:
     asked: tuple[Asked, ...]
     out: Path
 
+    @property
+    def reads(self) -> int:
+        """The bytes that it reads."""
+        return self.base.reads
+
 
 @dataclass(frozen=True)
 class Rows:
@@ -97,7 +102,7 @@ class PlayJob:
 
     ``quiet`` are files of the rows whose change does nothing to others (`read_split`). The files of
     changes go to ``folder``. With ``shard`` they have a column ``_source``. ``source`` is the
-    log's; ``reads`` counts the bytes that the job reads.
+    log's.
     """
 
     source: str
@@ -107,7 +112,14 @@ class PlayJob:
     quiet: tuple[str, ...]
     folder: Path
     shard: str | None
-    reads: int
+
+    @property
+    def reads(self) -> int:
+        """The bytes that it reads."""
+        files = [file for _, each in self.causes for file in each]
+        return sum(
+            file.size for each in (files, *(one.files for one in self.tables)) for file in each
+        )
 
 
 @dataclass(frozen=True)
