@@ -1,7 +1,7 @@
 """Options of Spark's data sources: texts, under names in any case.
 
 A table of `Option` declares them: those of reads and of streams in `tailrace.spark.stream.options`,
-those of writes in `tailrace.spark.writer.write`.
+those of writes in `tailrace.spark.writer`.
 """
 
 from __future__ import annotations

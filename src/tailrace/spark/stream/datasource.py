@@ -166,8 +166,8 @@ class BinlogDataSource(DataSource):
         return kind(options, wanted_schema(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """The writer of a log; its options are those of `tailrace.spark.writer.write`."""
-        from tailrace.spark.writer.write import writer  # noqa: PLC0415 - readers do without
+        """The writer of a log; its options are those of `tailrace.spark.writer`."""
+        from tailrace.spark.writer import writer  # noqa: PLC0415 - readers do without
 
         return writer(self.options, schema, overwrite=overwrite)
 
