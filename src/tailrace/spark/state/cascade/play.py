@@ -114,8 +114,7 @@ class Known:
             if before is None:
                 self._unknown(old)
                 return
-            pairs = zip(image, before, strict=True)
-            image = tuple(was if new is ABSENT else new for new, was in pairs)
+            image = completed(image, before)
         self.put(image)
 
     def _unknown(self, key: Value | None) -> None:
@@ -124,6 +123,11 @@ class Known:
             self.strange = True
         else:
             self.missing.setdefault(self.key, set()).add(key)
+
+
+def completed(image: Row, before: Row) -> Row:
+    """An image, with the values that the row had before where it lacks columns."""
+    return tuple(was if new is ABSENT else new for new, was in zip(image, before, strict=True))
 
 
 def compared(link: Link, row: Row, places: Places) -> Value | None:
