@@ -27,7 +27,7 @@ from tailrace.live.url import Source
 from tailrace.log_name import LogName
 from tailrace.schema.table import Table
 from tailrace.schema.tokens import quoted_name, quoted_table
-from tailrace.spark.record.option import Option, choice, number, parse
+from tailrace.spark.record.option import Option, choice, flag, number, parse
 from tailrace.table_name import TableName
 from tailrace.writing.options import RowMetadata, Sync, WriterOptions
 from tailrace.writing.parts.log import LogOfParts, Part, assemble, clean
@@ -54,8 +54,8 @@ _OPTIONS: Final = {
     "fileSize": Option(number(4096, 1 << 30), 1 << 30),
     "checksum": Option(choice("crc32", "none"), "crc32"),
     "metadata": Option(choice(*RowMetadata), RowMetadata.FULL),
-    "compress": Option(choice("false", "true"), "false"),
-    "ddl": Option(choice("false", "true"), "false"),
+    "compress": Option(flag, False),
+    "ddl": Option(flag, False),
 }
 
 
@@ -101,7 +101,7 @@ def log_of(given: Mapping[str, str], *, images: bool) -> LogOfParts:
         raise UsageError(f"option table is {named}, and option create makes {known}")
     made = WriterOptions(
         options["metadata"],
-        compress=options["compress"] == "true",
+        compress=options["compress"],
         max_size=options["fileSize"],
         sync=Sync.NONE,
     )
@@ -120,7 +120,7 @@ def log_of(given: Mapping[str, str], *, images: bool) -> LogOfParts:
         made,
         None if options["uuid"] is None else parse_uuid(options["uuid"]),
         options["domain"] or 0,
-        ddl if options["ddl"] == "true" else (),
+        ddl if options["ddl"] else (),
         images,
     )
 

@@ -32,6 +32,11 @@ def choice(*values: str) -> Callable[[str, str], str]:
     return chosen
 
 
+def flag(given: str, name: str) -> bool:
+    """``true`` or ``false``."""
+    return choice("true", "false")(given, name) == "true"
+
+
 def number(least: int = 1, most: int | None = None) -> Kind:
     """A whole number in these bounds."""
     bounds = f"above {least - 1}" if most is None else f"from {least} to {most}"

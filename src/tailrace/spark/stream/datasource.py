@@ -41,7 +41,7 @@ from tailrace.spark.input.folder import settled
 from tailrace.spark.input.server_log import ServerLog
 from tailrace.spark.record.types import spark_schema, wanted_schema
 from tailrace.spark.stream.filters import table_patterns, taken
-from tailrace.spark.stream.options import NAMES, Options, StreamOptions, refuse_streaming
+from tailrace.spark.stream.options import NAMES, Options, refuse_streaming
 from tailrace.spark.stream.reading import SplitPartition, read_changes
 from tailrace.spark.stream.shape import JSON_SCHEMA, RECORD_FIELDS, table_schema
 from tailrace.storage import find
@@ -175,9 +175,8 @@ class BinlogDataSource(DataSource):
         """The reader of a streaming query."""
         from tailrace.spark.stream.reader import StreamReader  # noqa: PLC0415 - most read no stream
 
-        given = self._given(schema)
-        stream, options = StreamOptions.of(given), Options.of(given)
-        return StreamReader(options, stream, wanted_schema(schema), self._since)
+        options = Options.of(self._given(schema))
+        return StreamReader(options, wanted_schema(schema), self._since)
 
 
 def _is_main(module: str) -> bool:
@@ -204,7 +203,7 @@ def _splits(options: Options) -> list[Split]:
     return [
         split
         for series in _found(options)
-        for split in plan_splits(series, target_bytes=options.split_bytes, catalogue=catalogue)
+        for split in plan_splits(series, target_bytes=options.split, catalogue=catalogue)
     ]
 
 
