@@ -10,7 +10,6 @@ import contextlib
 import fcntl
 import os
 import sys
-import tempfile
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,7 +20,7 @@ from tailrace.errors import PipelineError
 from tailrace.extras import missing
 from tailrace.printable import first_line
 from tailrace.spark.runtime.fit import is_submitted
-from tailrace.spark.runtime.java import java_home
+from tailrace.spark.runtime.java import java_home, place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -111,20 +110,11 @@ def _settings(cores: int | None, logging: Path) -> dict[str, str]:
 
 def _log_settings(level: str) -> Path:
     """A file that tells Log4j the level: it reads its settings before Spark could change them."""
-    content = _LOGGING.format(level=level)
+    name, content = f"log4j2-{level}.properties", _LOGGING.format(level=level)
     try:
-        return _kept_settings(own_cache("java"), level, content)
+        return place(own_cache("java") / name, content, 0o600)
     except OSError:  # somebody else's, which may be read
-        return _kept_settings(passing_cache("java"), level, content)
-
-
-def _kept_settings(folder: Path, level: str, content: str) -> Path:
-    path = folder / f"log4j2-{level}.properties"
-    if not path.exists():
-        with tempfile.NamedTemporaryFile("w", dir=folder, delete=False) as file:
-            file.write(content)
-        Path(file.name).replace(path)
-    return path
+        return place(passing_cache("java") / name, content, 0o600)
 
 
 @contextlib.contextmanager
