@@ -81,9 +81,9 @@ def _name(draft: Path, path: Path) -> None:
         draft.unlink()
 
 
-def sync_folder(folder: Path) -> None:
-    """Make a folder's own entries survive a power cut. Raises OSError."""
-    handle = os.open(folder, os.O_RDONLY)
+def sync(path: Path) -> None:
+    """Make a file, or a folder's own entries, survive a power cut. Raises OSError."""
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
@@ -258,7 +258,7 @@ class LocalFolder(LocalStore):
     def _sync(self) -> None:
         """Make the folder's own entries survive a power cut."""
         with told(self.folder):
-            sync_folder(self.folder)
+            sync(self.folder)
 
     @staticmethod
     def _lock(path: Path, handle: int) -> None:

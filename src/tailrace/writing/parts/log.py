@@ -27,7 +27,7 @@ from tailrace.errors import PipelineError, StorageError
 from tailrace.events import QueryEvent, XidEvent
 from tailrace.log_name import LogName
 from tailrace.storage.index import LogIndex
-from tailrace.storage.local import LocalFolder, sync_folder
+from tailrace.storage.local import LocalFolder, sync
 from tailrace.storage.target import logs_of
 from tailrace.writing.cache import Group, cached
 from tailrace.writing.create import create, dialect_of
@@ -230,7 +230,7 @@ def _publish(target: LogOfParts, made: Path, files: Sequence[str]) -> None:
     """Make the files seen, all in one step."""
     for name in files:
         os.link(made / name, target.folder / name)
-    sync_folder(target.folder)
+    sync(target.folder)
     index = _index(target)
     named = [LogName(name) for name in files]
     if not index.names:
