@@ -209,35 +209,28 @@ def _splits(options: Options) -> list[Split]:
 
 def newest_schema(options: Options) -> tuple[pa.Schema, int | None]:
     """The schema of a read, as Arrow has it; of one table, with the ``_seq`` after which its rows
-    must have these columns.
+    must have these columns: as its server defines them, else as its newest row has them.
 
     Raises `PipelineError` where the logs have no change of the table or it has no such column,
     UsageError where one of its columns has a name of ours.
     """
     if options.table is None:
         return JSON_SCHEMA, None
-    columns, since = _columns(options, options.table)
+    columns, since = defined_columns(options, options.table) or newest_columns(
+        options, options.table
+    )
+    names = [column.name for column in columns]
+    if missing := [name for name in options.columns or () if name not in names]:
+        raise PipelineError(f"table {options.table} has no column {missing[0]}")
+    columns = tuple(each for each in columns if each.name in (options.columns or names))
     ours = {field.name for field in RECORD_FIELDS} | {"_present", "_raw"}
-    taken_names = [name for name in columns.names if name.lower() in ours]
-    if taken_names and options.images == "row":
+    odd = [column.name for column in columns if column.name.lower() in ours]
+    if odd and options.images == "row":
         raise UsageError(
-            f"{options.table} has a column {taken_names[0]}, which is also the name of a field of "
-            'the change record: read it with option("images", "both")'
+            f"{options.table} has a column {odd[0]}, which is also the name of a field of the"
+            ' change record: read it with option("images", "both")'
         )
-    return table_schema(columns, options.images), since
-
-
-def _columns(options: Options, table: str) -> tuple[pa.Schema, int]:
-    """A table's columns: as its server defines them, else as its newest row has them; and the
-    ``_seq`` after which its rows must have them.
-    """
-    columns, since = defined_columns(options, table) or newest_columns(options, table)
-    if options.columns is not None:
-        names = {column.name for column in columns}
-        if missing := [name for name in options.columns if name not in names]:
-            raise PipelineError(f"table {table} has no column {missing[0]}")
-        columns = tuple(column for column in columns if column.name in options.columns)
-    return arrow_schema(columns), since
+    return table_schema(arrow_schema(columns), options.images), since
 
 
 def arrow_schema(columns: Iterable[Column]) -> pa.Schema:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from tailrace.spark.record.present import Bits
     from tailrace.spark.state.cascade.keys import Link
-    from tailrace.spark.state.cascade.play import Derived, Row, Value
+    from tailrace.spark.state.cascade.play import Derived, Row
     from tailrace.spark.state.cascade.values import Comparison
     from tailrace.spark.state.changelog import ChangeFile
     from tailrace.spark.state.current.flat import Bytes, Flat, Target
@@ -128,7 +128,7 @@ class Played:
     """
 
     files: Mapping[str, tuple[ChangeFile, ...]]
-    missing: tuple[tuple[str, Asked], ...] = ()
+    missing: Mapping[str, tuple[Asked, ...]] = field(default_factory=dict)
 
 
 def find(job: FindJob) -> str | None:
@@ -170,18 +170,16 @@ def play(job: PlayJob) -> Played:
     causes = _Causes(job, run)
     steps: list[Step] = []
     for each in tables.values():
-        run.begin(each.name, each.begin())
-        steps += each.steps(run)
+        each.begin()
+        steps += each.steps()
     steps += causes.steps
     for *_, step in sorted(steps, key=itemgetter(0, 1)):
         step()
-    missing: list[tuple[str, Asked]] = []
-    for name, each in tables.items():
-        for columns, values in each.known.missing.items():
-            path = job.folder / f"asked-{len(missing)}.arrow"
-            missing.append((name, each.ask(columns, values, path)))
+    missing = {
+        name: tuple(each.ask(job.folder)) for name, each in tables.items() if each.known.missing
+    }
     if missing:
-        return Played({}, tuple(missing))
+        return Played({}, missing)
     for each in tables.values():
         if each.known.strange:
             raise RejectedError(
@@ -316,24 +314,26 @@ class _Table:
         }
         self.known = Known(self._names, rows.target.key, values)
 
-    def ask(self, columns: tuple[str, ...], values: set[Value], path: Path) -> Asked:
-        """Ask for rows that have values in columns, from a file at ``path``."""
-        fields = [self.rows.target.columns.field(name) for name in columns]
-        arrays = [
-            pa.array(each, field.type)
-            for field, each in zip(fields, zip(*values, strict=True), strict=True)
-        ]
-        write_spill(path, pa.table(dict(zip(columns, arrays, strict=True))))
-        return Asked(columns, self._how[columns], str(path))
+    def ask(self, folder: Path) -> Iterator[Asked]:
+        """Ask for the rows that are missing, by files in a folder."""
+        for columns, values in self.known.missing.items():
+            path = folder / f"{uuid4().hex}.arrow"
+            arrays = [
+                pa.array(each, self.rows.target.columns.field(name).type)
+                for name, each in zip(columns, zip(*values, strict=True), strict=True)
+            ]
+            write_spill(path, pa.table(arrays, list(columns)))
+            yield Asked(columns, self._how[columns], str(path))
 
-    def begin(self) -> Iterator[Row]:
-        """The rows that there were."""
+    def begin(self) -> None:
+        """Put the rows that there were."""
         for table in self._found:
             self._check_texts(table)
-            yield from _tuples(table, self._names)
+            for row in _tuples(table, self._names):
+                self.known.put(row)
 
-    def steps(self, run: Play) -> Iterator[Step]:
-        """What `Play` is to be told of logged changes."""
+    def steps(self) -> Iterator[Step]:
+        """What is to be told of logged changes."""
         flat = self._concerned()
         if flat is None:
             return
@@ -351,7 +351,7 @@ class _Table:
         ):
             was = None if kind in {INSERT, SNAPSHOT} else old
             now = None if kind == DELETE else image
-            yield int(seq), 0, partial(run.change, self.name, was, now)
+            yield int(seq), 0, partial(self.known.change, was, now)
 
     def _concerned(self) -> Flat | None:
         """The logged changes of rows that have, at any time, any of the values asked for."""

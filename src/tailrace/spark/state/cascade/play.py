@@ -154,21 +154,12 @@ class Play:
         self.derived: list[Derived] = []
         self._of_cause: dict[tuple[str, Value], Derived] = {}
 
-    def begin(self, table: str, rows: Iterable[Row]) -> None:
-        """Rows that are there at the beginning."""
-        for row in rows:
-            self._tables[table].put(row)
-
-    def change(self, table: str, old: Value | None, image: Row | None) -> None:
-        """What the log says of a row of a table whose rows are kept track of."""
-        self._tables[table].change(old, image)
-
     def cause(
         self, number: int, table: str, columns: Sequence[str], before: Row, after: Row | None
     ) -> None:
         """A logged change of a row to which others refer; rows have ``columns``.
 
-        It was told by `change` before, where rows of its table are kept track of.
+        `Known.change` was called before, where rows of its table are kept track of.
         """
         self._of_cause = {}
         waiting = [(table, tuple(columns), before, after)]
