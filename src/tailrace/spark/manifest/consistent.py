@@ -24,15 +24,12 @@ if TYPE_CHECKING:
 
 def check_lake(manifest: Manifest) -> None:
     """Raises ValueError that says which parts of a manifest do not fit together; not of tables."""
-    for name, source in manifest.sources.items():
-        if not name:
-            raise ValueError("a source has no name")
+    if "" in manifest.sources:
+        raise ValueError("a source has no name")
+    points = [point for each in manifest.points.values() for point in each.values()]
+    for source in (*manifest.sources.values(), *points):
         for log in (source.file, *source.files):
             _check_log(log)
-    for points in manifest.points.values():
-        for point in points.values():
-            for log in (point.file, *point.files):
-                _check_log(log)
 
 
 def check_names(tables: Mapping[str, TableState]) -> None:

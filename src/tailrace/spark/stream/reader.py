@@ -69,7 +69,7 @@ class StreamReader(DataSourceStreamReader, *BASES):  # type: ignore[misc]
         self._since = since if options.schema_change == "error" else None
         self._log: GrowingLog | None = None
         self._backlog: Backlog | None = None
-        self._first: Position | None = None
+        self._first: Json | None = None
         self._place: Json | None = None
         self._until: Position | None = None
         self._limits = Limits(options.max_bytes_per_trigger, options.max_transactions_per_trigger)
@@ -78,9 +78,12 @@ class StreamReader(DataSourceStreamReader, *BASES):  # type: ignore[misc]
     # --- what Spark calls ------------------------------------------------------------------------
 
     def initialOffset(self) -> Json:  # noqa: N802 - Spark's name
-        """Where a query without a checkpoint begins."""
-        position = self._begin()
-        return self._known.offset(self._opened.look(position), position, position).json()
+        """Where a query without a checkpoint begins, found out once."""
+        if self._first is None:
+            position = self._opened.begin(self._known)
+            found = self._known.offset(self._opened.look(position), position, position)
+            self._first = found.json()
+        return self._first
 
     def latestOffset(self, start: Json | None = None, limit: Any = None) -> Json:  # noqa: N802
         """Where the next batch ends; the offset that it begins at where there is nothing new."""
@@ -185,9 +188,3 @@ class StreamReader(DataSourceStreamReader, *BASES):  # type: ignore[misc]
                 lowers_names=asked.lowers_names,
             )
         return self._backlog
-
-    def _begin(self) -> Position:
-        """Where the options say that a query begins, found out once."""
-        if self._first is None:
-            self._first = self._opened.begin(self._known)
-        return self._first

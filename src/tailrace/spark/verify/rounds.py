@@ -21,7 +21,6 @@ from tailrace.spark.verify.differences import (
 from tailrace.spark.verify.digests import SideJob, SideResult, read_side
 from tailrace.spark.verify.report import RangeCount, RowDifference, TableVerdict
 from tailrace.spark.verify.tables import compared_tables
-from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -156,7 +155,7 @@ class Rounds:
         """The lake's version of now, and its tables of this server."""
         view = self.lag.look()
         tables = [each for each in view.manifest.tables.values() if each.source == self.lag.name]
-        return view, {str(TableName(each.database, each.table)): each for each in tables}
+        return view, {str(each.full_name): each for each in tables}
 
     def _lake_jobs(
         self, view: LakeView, lake: TableState, state: ComparedTable, keys: tuple[int, ...] = ()
