@@ -21,7 +21,8 @@ from tailrace.columns.arrays import OPERATIONS, described_columns
 from tailrace.constants import ColumnType
 from tailrace.errors import PipelineError, about_table
 from tailrace.spark.parquet.file import ParquetFile
-from tailrace.spark.record.present import unlogged_columns
+from tailrace.spark.record.present import bits, unlogged_columns
+from tailrace.spark.state.current import raw
 from tailrace.table_name import TableName
 from tailrace.values.schema import BLOB_TYPES
 
@@ -314,9 +315,6 @@ def _moves(rows: pa.Table, key: list[str]) -> bool:
     With images that are not full a key column is only there where it was set.
     """
     updates = rows.filter(pc.equal(rows.column("_op").cast(pa.string()), "update"))
-    for name in key:
-        old = pc.struct_field(updates.column("before"), [name])
-        new = pc.struct_field(updates.column("after"), [name])
-        if pc.any(pc.not_equal(old, new)).as_py():
-            return True
-    return False
+    names = updates.schema.field("after").type.names
+    there = bits(updates.column("_present"), "after", len(names))
+    return any((there[:, names.index(name)] & raw.changed(updates, name)).any() for name in key)

@@ -261,10 +261,7 @@ class _Causes:
         changed = np.zeros(rows.num_rows, np.bool_)
         for name in names:
             place = file.columns.get_field_index(name)
-            old, new = (pc.struct_field(rows.column(each), [name]) for each in ("before", "after"))
-            same = pc.fill_null(pc.equal(old, new), False).to_numpy()
-            same |= pc.and_(pc.is_null(old), pc.is_null(new)).to_numpy()
-            changed |= has[:, place] & ~(same & had[:, place])
+            changed |= has[:, place] & (raw.changed(rows, name) | ~had[:, place])
         chosen = np.flatnonzero((operations == DELETE) | ((operations == UPDATE) & changed))
         every = [int(each) for each in rows.column("_seq").take(pa.array(chosen)).to_pylist()]
         loud = [not self._is_quiet(seq) for seq in every]
