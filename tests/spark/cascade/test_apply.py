@@ -324,6 +324,26 @@ def test_text_of_which_it_is_not_known_what_it_is_equal_to(story):
     story.check("p")
 
 
+@pytest.mark.parametrize("value", [r"_ucs2 x'DE00'", "NULL"])
+def test_a_referenced_text_with_surrogates(story, value):
+    """No typed column holds it; where it changes, the tables that refer to it are set aside."""
+    kind = "VARCHAR(9) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
+    story.run(
+        f"CREATE TABLE p (id INT PRIMARY KEY, code {kind} UNIQUE)",
+        f"CREATE TABLE s (id INT PRIMARY KEY, code {kind}, CONSTRAINT ps"
+        " FOREIGN KEY (code) REFERENCES p (code) ON UPDATE CASCADE)",
+        "INSERT INTO p VALUES (1, _ucs2 x'D83D')",
+        "INSERT INTO s VALUES (1, _ucs2 x'D83D')",
+    )
+    story.land()
+    assert story.report.set_aside == {}
+    story.run(f"UPDATE p SET code = {value}")
+    changed = story.server.query(f"SELECT HEX(code) FROM {DATABASE}.s")
+    assert changed == story.server.query(f"SELECT HEX(code) FROM {DATABASE}.p")
+    aside = story.land().set_aside
+    assert "has a value of no type in" in aside[f"{DATABASE}.s"].reason
+
+
 @pytest.mark.parametrize("keep", [ALL, ("current",)])
 def test_a_table_that_failed_is_taken_up(story, tmp_path, keep):
     """It gets what its parents' changes did meanwhile; and those that follow it wait for it."""
