@@ -5,10 +5,12 @@ import datetime as dt
 import pytest
 
 import tailrace.spark.state.current.plan as planning
+from tailrace.columns import plan_splits
 from tailrace.spark.state.current.patching import Patches
+from tailrace.storage import find
 from tailrace.values.surrogates import escaped
 from tests.spark.history.making import EPOCH, Histories
-from tests.spark.replay import batches, check_rows, current_states, rows_of, tell
+from tests.spark.replay import batches, change_files, check_rows, current_states, rows_of, tell
 
 DATABASE = "moved"
 TABLE = f"{DATABASE}.t"
@@ -85,3 +87,25 @@ def test_rows_are_found_under_their_new_keys(server, tmp_path, monkeypatch, kind
         assert built.rows.refused is None, sizes
         check_rows(made.at(TABLE, FUTURE), wanted, sizes)
         assert built.rows.unseen == 0, sizes
+
+
+@pytest.mark.parametrize("image", ["NOBLOB", "MINIMAL"])
+def test_only_a_change_of_the_key_moves_a_row(server, tmp_path, image):
+    """A table whose rows stay keeps its buckets, whatever its keys are, and whatever images lack."""
+    begun = """SET sql_mode = ''; CREATE TABLE t (d DATE, id INT, a INT, v TEXT, PRIMARY KEY (d, id));
+        INSERT INTO t VALUES ('0000-00-00', 1, 1, 'v'), ('2020-01-01', 1, 1, 'v');
+        UPDATE t SET a = 2;"""
+    for number, (statement, moves) in enumerate(
+        (
+            ("UPDATE t SET d = d, a = 3", False),
+            ("UPDATE t SET id = 2 WHERE d = 0", True),
+            ("UPDATE t SET d = '2020-00-00' WHERE d = 0", True),
+            ("UPDATE t SET d = '2020-01-02' WHERE d = 0", True),
+            ("UPDATE t SET d = '2020-00-00' WHERE d > 0", True),
+        )
+    ):
+        logs = tell(server, DATABASE, f"{begun} {statement}", tmp_path / f"logs {number}", image)
+        (series,) = find(logs)
+        (file,) = change_files(plan_splits(series), tmp_path / f"files {number}")[TABLE]
+        assert (file.partial, file.moved) == (True, moves), statement
+    server.execute("SET sql_mode = DEFAULT")
