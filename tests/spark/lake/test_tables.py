@@ -65,17 +65,17 @@ def test_batches_come_back_as_they_were(lake, name, read):
         assert store.manifest.sources["mysql"].offset == 300
         (sums,) = store.manifest.tables["shop.orders"].changelog
         assert sums.rows == 30
-        assert all(Path(path).exists() for path in store.current_paths("shop.orders"))
+        assert all(Path(path).exists() for path in store.paths("shop.orders", "current"))
 
 
 def test_a_bucket_that_did_not_change_is_not_written_again(tmp_path, name, read):
     lake = begun(tmp_path, name)
     with open_store(lake, name) as store:
-        before = store.current_paths("shop.orders")
+        before = store.paths("shop.orders", "current")
         known = (store.manifest.tables["shop.orders"].current.files, before)
         built = state(store.staging, [row(n) for n in range(10)], COLUMNS, keep=(0,), known=known)
         store.commit(made(store, {}, {"shop.orders": built}, 200))
-        after = store.current_paths("shop.orders")
+        after = store.paths("shop.orders", "current")
     assert [one == other for one, other in zip(before, after, strict=True)] == [True, False]
     assert as_rows(read(lake, "shop.orders")) == expected(range(10))
 
@@ -105,7 +105,7 @@ def test_names_that_are_taken(lake, name, read):
         files = {other: [changes(store.staging / "c", new, COLUMNS, 50, other)]}
         known = store.manifest.tables["shop.orders"].current
         built = {
-            "shop.orders": Built(known, store.current_paths("shop.orders")),
+            "shop.orders": Built(known, store.paths("shop.orders", "current")),
             other: state(store.staging / "s", new, COLUMNS),
         }
         store.commit(made(store, files, built, 200))
@@ -173,7 +173,7 @@ def test_delta_statistics_let_readers_skip_files(lake):
 def test_files_are_plain_for_every_reader_and_typed_for_tasks(tmp_path, name):
     with open_store(tmp_path / "lake", name) as store:
         store.commit(batch(store, 0))
-        (path, _) = store.current_paths("shop.orders")
+        (path, _) = store.paths("shop.orders", "current")
         assert pq.read_schema(path).field("span").type == pa.int64()
         (rows,) = row_groups(path)
         assert rows.schema.field("span").type == pa.duration("us")

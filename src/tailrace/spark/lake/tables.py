@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tailrace.spark.lake.steps import Content, Step
+    from tailrace.spark.manifest.manifest import TableState
     from tailrace.spark.parquet.deleted import DeletedRows
 
 
@@ -44,6 +45,12 @@ class Tables(ABC):
         """What a part of a source's table is to be called, whose own name is ``folder``
 
         (`manifest.names`); ``part`` is one of those kept.
+        """
+
+    @abstractmethod
+    def changelogs(self) -> tuple[str, str, str]:
+        """What the path of a changelog's folder is made of: what is before its table's name, what
+        is in that for the dot, and what follows.
         """
 
     @abstractmethod
@@ -99,6 +106,14 @@ def _with_our_errors(method: Callable[..., Any], *, writes: bool) -> Callable[..
             raise PipelineError(f"{called} cannot be written: {text}") from error
 
     return guarded
+
+
+def paths_of(tables: Tables, state: TableState, part: str) -> tuple[str | None, ...]:
+    """Where the files of a current state or a history are: by bucket, then tails."""
+    rows, table = state.current if part == "current" else state.history, state.parts.get(part)
+    files = () if rows is None else rows.places
+    folder = None if table is None else tables.folder(table)
+    return tuple(str(folder / file.name) if folder and file else None for file in files)
 
 
 def deleted_by_path(tables: Tables, table: str) -> dict[str, DeletedRows]:

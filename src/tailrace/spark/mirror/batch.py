@@ -43,6 +43,8 @@ from tailrace.table_name import TableName
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
+    import pyarrow as pa
+
     from tailrace.columns import TableChange
     from tailrace.position import Position
     from tailrace.schema.catalogue import Catalogue
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
     from tailrace.spark.mirror.splits import Written
     from tailrace.spark.mirror.unnamed import Answer
     from tailrace.spark.mirror.wanted import WantedTables
+    from tailrace.spark.parquet.data_folder import DataFolder
     from tailrace.spark.parquet.deleted import DeletedRows
     from tailrace.spark.runtime.tasks import Argument, Result
     from tailrace.spark.runtime.workers import Workers
@@ -194,6 +197,8 @@ class Batch:
         self._restarts: dict[str, TableChange] = {}
         """The tables that come back with the statement that the batch begins with."""
         self._skipped: dict[str, SkippedStatements] = {}
+        self._written: set[Path] = set()
+        """The changelog files that tasks wrote."""
 
     def run(self, seconds: dict[str, float]) -> MirrorReport:
         """Make and commit it; ``seconds`` were spent before, by phase. Raises also `Cut`."""
@@ -206,11 +211,14 @@ class Batch:
                     self._restarts[key] = change
         retried = again.keys or frozenset(self._restarts)
         self._asides = Asides(store.manifest, self._options.keep, retried, again.reached)
+        places = store.begin()
         files, quiet = self._read()
         touched = self._touched(files)
         aside = (again.keys or frozenset()) - again.anew
         keys = None if self.looks else self._of_all_sources(touched)
         unusable = store.refresh(self._in_tasks, aside, keys)
+        if store.places is not places:  # tables of others' files have become ours again
+            files, quiet = self._read()
         self.looked = self.looks
         self._asides = replace(self._asides, before=store.manifest)
         for key, cause in unusable.items():
@@ -223,7 +231,7 @@ class Batch:
                 made = replace(made, incomplete=self._incomplete(made))
                 self._cut_where_tables_end(made)
             self.setting.tell("commit", 0, 1)
-            manifest = store.commit(made)
+            manifest = store.commit(made, self._in_tasks)
         self.setting.tell("commit", len(manifest.tables), len(manifest.tables))
         laps.lap("commit")
         size = sum(split.end - split.start for each in taken.values() for split in each.splits)
@@ -352,6 +360,7 @@ class Batch:
             anew=(again.anew | gone) - asides.tables.keys(),
             points=points,
             touched=touched | landing.keys() | built.keys() | histories.keys(),
+            written=frozenset(self._written) if "changelog" in self._options.keep else frozenset(),
         )
 
     def _carried_out(
@@ -387,6 +396,7 @@ class Batch:
                 unread,
                 self._in_tasks,
                 top / str(number),
+                self._to,
                 keys,
             )
             for name, cause in done.failed.items():
@@ -396,6 +406,7 @@ class Batch:
                     self._fail(key, files.get(key, ()), cause, all=True)
             for name, each in done.files.items():
                 files[self._key(source, name)] = list(each)
+                self._written |= {Path(file.path) for file in each}
             for key in [self._key(source, f"{one}.{two}") for one, two in again.also]:
                 if not again.has(key):
                     files.pop(key, None)
@@ -536,6 +547,10 @@ class Batch:
         folder = self._store.staging / "changelog"
         taken, again, asides = self.taken, self.again, self._asides
         options, setting = self._options, self.setting
+        self._skipped.clear()
+        self._written.clear()
+        kept = "changelog" in options.keep
+        self._to = self._store.places.changelogs(None if kept else folder)
         asked = None if self._store.manifest.version else setting.wanted
         tables = options.tables if asked is None else asked.tables
         unread = {source: asides.unread(source) for source in taken}
@@ -543,7 +558,9 @@ class Batch:
             SplitJob(
                 replace(split, changes=()),  # what statements did is worked out here
                 *(tables.with_also(self._followed[source].read), setting.statements),
-                *(folder, options.shards),
+                folder,
+                self._to,
+                options.shards,
                 skip=unread[source],
                 only=again.read,
                 named=source in setting.servers,
@@ -569,6 +586,7 @@ class Batch:
                 known = self._skipped.get(job.split.source)
                 now = each.skipped if known is None else known + each.skipped
                 self._skipped[job.split.source] = now
+            self._written |= {Path(file.path) for file in each.files}
         parts, missing = self._named(jobs, results)
         files: dict[str, list[ChangeFile]] = {}
         for _, written in parts:
@@ -625,6 +643,7 @@ class Batch:
             return parts, missing
         total = sum(job.split.end - job.split.start for job in more)
         bare = self.setting.workers.run(write_tables, more, total)
+        self._written |= {Path(file.path) for each in bare for file in each.files}
         parts += [(job.split.source, each) for job, each in zip(more, bare, strict=True)]
         return parts, missing
 
@@ -663,15 +682,16 @@ class Batch:
                 name = self._name(key, source)
                 try:
                     if table.current is not None:
-                        current[name] = table.current, self._store.current_paths(key)
+                        current[name] = table.current, self._store.paths(key, "current")
                     if table.history is not None:
-                        history[name] = table.history, self._store.history_paths(key)
+                        history[name] = table.history, self._store.paths(key, "history")
                 except Exception as error:  # noqa: BLE001 - `failure` raises what is not its own
                     asides.fail_state(key, table, failure(error))
             found[source] = SourceChanges(
                 each.splits,
                 {new[0].name: new for new in files.values() if new[0].source == source},
                 current,
+                out=self._out,
                 histories=history,
                 shard=source if self._options.shards else None,
                 aside=frozenset(
@@ -689,6 +709,9 @@ class Batch:
                 deleted=partial(self._deleted, source),
             )
         return found
+
+    def _out(self, part: str, name: str, columns: pa.Schema) -> DataFolder:
+        return self._store.places.folder(TableName.parse(name), part, columns)
 
     def _deleted(self, source: str, name: str) -> Mapping[str, DeletedRows]:
         return self._store.deleted(self._key(source, name))
@@ -779,6 +802,7 @@ class Batch:
         self, job: Callable[[Argument], Result], arguments: Sequence[Argument]
     ) -> list[Result]:
         total = len(arguments)
+        self._store.places.note()
         return self.setting.workers.run(
             job,
             arguments,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 import uuid
 from dataclasses import dataclass, replace
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from tailrace.columns import read_split
-from tailrace.errors import PipelineError, table_of
+from tailrace.errors import table_of
 from tailrace.spark.mirror.report import SkippedStatements
 from tailrace.spark.state.changelog import ChangelogFiles
 from tailrace.spark.state.failure import Failure, failure
@@ -22,13 +21,14 @@ if TYPE_CHECKING:
 
     from tailrace.columns import Split
     from tailrace.columns.read.walk import Array
+    from tailrace.spark.manifest.making import ChangelogFolders
     from tailrace.spark.state.changelog import ChangeFile, Named, Unnamed
     from tailrace.table_filter import TableFilter
 
 
 @dataclass(frozen=True)
 class SplitJob:
-    """A split to decode; its files go into a new folder below ``folder``.
+    """A split to decode; changelog files go where ``to`` gives, others to ``folder``.
 
     With ``shards`` the files have a column ``_source``; with ``named`` they hold no rows of tables
     whose columns nobody names. ``skip`` are databases and tables whose
@@ -39,6 +39,7 @@ class SplitJob:
     tables: TableFilter
     statements: Literal["error", "skip"]
     folder: Path
+    to: ChangelogFolders
     shards: bool = False
     skip: frozenset[tuple[str, str]] = frozenset()
     only: frozenset[tuple[str, str]] | None = None
@@ -90,18 +91,13 @@ def write_tables(job: SplitJob) -> Written:
 def write_split(job: SplitJob) -> Written:
     """Decode a split and write a file for each of its tables.
 
-    A task that is run twice writes twice, each time into a folder of its own: what counts are the
-    files of the result that Spark brings back. Raises what `read_split` raises, and `PipelineError`
+    A task that is run twice writes twice: what counts are the files of the result that Spark brings
+    back. Raises what `read_split` raises, and `PipelineError`
     where a file cannot be written.
     """
     split = job.split
-    folder = job.folder / uuid.uuid4().hex
-    try:
-        folder.mkdir(parents=True)
-    except OSError as error:
-        raise PipelineError(f"cannot write {folder}: {error.strerror}") from error
     source = split.source if job.shards else None
-    files = ChangelogFiles(folder, source=source, named=job.named)
+    files = ChangelogFiles(job.to, note=job.to.making.note, source=source, named=job.named)
     quiet: list[Array] = []
     skipped: list[SkippedStatements] = []
     start = time.perf_counter()
@@ -120,11 +116,12 @@ def write_split(job: SplitJob) -> Written:
             files.add(batch, time.perf_counter() - start)
             start = time.perf_counter()
         written = files.finish()
-        path = folder / "quiet.npy" if quiet else None
+        path = job.folder / f"{uuid.uuid4().hex}.npy" if quiet else None
         if path is not None:
+            job.folder.mkdir(parents=True, exist_ok=True)
             np.save(path, np.concatenate(quiet))
     except Exception:
-        shutil.rmtree(folder, ignore_errors=True)  # it may be read again, without a table
+        files.remove()  # it may be read again, without a table
         raise
     return Written(
         written,

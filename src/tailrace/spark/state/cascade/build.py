@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from tailrace.spark.manifest.making import ChangelogFolders
     from tailrace.spark.runtime.tasks import Runner
     from tailrace.spark.state.cascade.jobs import Asked, Played
     from tailrace.spark.state.cascade.keys import Link
@@ -50,15 +51,16 @@ def carry_out(
     unread: Mapping[str, str],
     run: Runner,
     folder: Path,
+    to: ChangelogFolders,
     keys: Mapping[str, tuple[str, ...]],
 ) -> CarriedOut:
     """Carry out the foreign keys of a source called ``name`` in a batch.
 
     ``quiet`` are files of the rows whose change does nothing to others (`read_split`), ``unread``
-    tables of which not all changes are there, and why. The rest is as of
-    `tailrace.spark.state.current.build.build`.
+    tables of which not all changes are there, and why; changes go where ``to`` gives. The rest is
+    as of `tailrace.spark.state.current.build.build`.
     """
-    work = _Work(source, name, quiet, run, keys)
+    work = _Work(source, name, quiet, run, to, keys)
     failed = dict(_follows(links, unread))
     links = [each for each in links if each.child not in failed]
     files: dict[str, Sequence[ChangeFile]] = {}
@@ -121,12 +123,14 @@ class _Work:
         name: str,
         quiet: Sequence[str],
         run: Runner,
+        to: ChangelogFolders,
         keys: Mapping[str, tuple[str, ...]],
     ) -> None:
         self._source = source
         self._name = name
         self._quiet = tuple(quiet)
         self._run = run
+        self._to = to
         self._keys = keys
         self._files = keyed(source.files, keys)
         changes = table_changes(source.splits)
@@ -157,6 +161,7 @@ class _Work:
                 tuple(rows.values()),
                 self._quiet,
                 folder / str(number),
+                self._to,
                 self._source.shard,
                 reads,
             )
