@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tailrace.columns import plan_splits
+from tailrace.errors import PipelineError
 from tailrace.spark.manifest.making import ChangelogFolders, Making
 from tailrace.spark.mirror.splits import SplitJob, write_split
 from tailrace.spark.parquet.data_folder import DataFolder
@@ -20,17 +20,8 @@ from tailrace.spark.state.current.build import build
 from tailrace.spark.state.source_changes import SourceChanges
 from tailrace.storage import find
 from tailrace.table_filter import TableFilter
-from tests.recorded import ROOT
 from tools.campaign.mirrored_lake import compare
 from tools.campaign.process import Wrong
-
-SHOP = ROOT / "examples" / "shop"
-SHOP_TABLES = {
-    name: table
-    for flavour in json.loads((SHOP / "expected.json").read_text()).values()
-    for name, table in flavour["tables"].items()
-}
-"""What SELECT said of the shop's tables when the logs were recorded, of both servers."""
 
 
 def run(job, arguments):
@@ -48,8 +39,10 @@ def change_files(splits, folder, statements="error"):
     folder.mkdir(parents=True, exist_ok=True)
     to = ChangelogFolders(Making(folder, folder, 0, 0, plain=False), f"{folder}/", ".", "")
     jobs = [SplitJob(split, TableFilter(), statements, folder, to) for split in splits]
-    for written, *_ in run(write_split, jobs):
-        for file in sorted(written, key=lambda each: each.first):
+    for written in run(write_split, jobs):
+        for _, cause in written.failed:
+            raise PipelineError(cause.reason)
+        for file in sorted(written.files, key=lambda each: each.first):
             files.setdefault(file.name, []).append(file)
     return files
 
@@ -61,6 +54,11 @@ def source_changes(splits, files, committed, place, **more):
         return DataFolder(place / part)
 
     return SourceChanges(splits, files, committed, out=out, **more)
+
+
+def by_name(built):
+    """What was built of a source's tables, by their names."""
+    return {table.name: each for table, each in built.items()}
 
 
 def tell(server, database, statements, folder, image="FULL"):
@@ -96,7 +94,7 @@ def current_states(source, folder, statements="skip", *, keys=None, patches=None
             files = change_files(some, place / "changelog", statements)
             committed = {name: (each.rows, each.paths) for name, each in built.items()}
             changes = source_changes(some, files, committed, place, deleted=deleted_in(built))
-            built = with_deleted(built, build([changes], run, place, keys or {}, patches))
+            built = with_deleted(built, by_name(build([changes], run, place, keys or {}, patches)))
         states |= built
     return states
 

@@ -16,7 +16,7 @@ from tailrace.position import sequence
 from tailrace.spark.state.current.build import build
 from tests.spark.batches import batch, changelog
 from tests.spark.history.making import EPOCH, Histories
-from tests.spark.replay import run, run_twice, source_changes
+from tests.spark.replay import by_name, run, run_twice, source_changes
 
 COLUMNS = pa.schema([("a", pa.int32()), ("b", pa.string()), ("n", pa.int64()), ("t", pa.string())])
 KEY = ("b", "a")
@@ -83,7 +83,8 @@ def check(events, runs, per_file, bucket_bytes):
         for number, part in enumerate(batched(list(enumerate(events, 1)), -(-len(events) // runs))):
             place = folder / str(number)
             files = {NAME: files_of(place, part, per_file)}
-            built = build([source_changes([], files, committed, place)], run_twice, place)
+            source = source_changes([], files, committed, place)
+            built = by_name(build([source], run_twice, place))
             committed = {NAME: (built[NAME].rows, built[NAME].paths)}
             made.take(
                 lambda at, known, files=files: source_changes([], files, {}, at, histories=known)
@@ -172,7 +173,7 @@ def test_images_that_are_full_or_of_key_and_changes(events, runs, per_file, buck
 
 def fold_one(changes, folder):
     files = changelog(folder / "changelog", batch(changes, COLUMNS, key=KEY))
-    return build([source_changes([], {NAME: files}, {}, folder)], run, folder)[NAME]
+    return by_name(build([source_changes([], {NAME: files}, {}, folder)], run, folder))[NAME]
 
 
 ROW = {"a": 1, "b": "x", "n": 5, "t": "here"}
@@ -230,7 +231,7 @@ def test_a_change_of_type_that_loses_nothing_is_carried_over(tmp_path):
         batch([("insert", None, {"id": 2, "v": None})], large, start=200),
     )
     source = source_changes([], {NAME: files}, {}, tmp_path)
-    built = build([source], run, tmp_path)[NAME]
+    built = by_name(build([source], run, tmp_path))[NAME]
     table = pq.read_table(built.paths[0])
     assert table.schema.field("id").type == pa.int64()
     assert [str(value) for value in table.column("v").to_pylist()] == ["7.00", "None"]

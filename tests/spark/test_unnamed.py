@@ -281,6 +281,25 @@ def test_renamed_while_its_server_is_not_to_be_asked(server, database, lake):
     check(server, lake)
 
 
+def test_another_table_has_the_name_when_its_server_is_asked(server, database, lake):
+    """Rows are read up to the RENAME TABLE first, and what the server has by then is not theirs."""
+    kept = {"keep": ["changelog", "current", "history"]}
+    lost = mock.patch.object(unnamed, "definitions_of", side_effect=ConnectionLost("gone"))
+    with lost:
+        server.execute(f"INSERT INTO {database}.t VALUES (2, 'y')")
+        land(server, lake, database, **kept)
+        server.execute(f"RENAME TABLE {database}.t TO {database}.r")
+        server.execute(f"CREATE TABLE {database}.t (k INT UNSIGNED PRIMARY KEY, v VARCHAR(20))")
+        found = land(server, lake, database, **kept).set_aside
+        assert found[f"{database}.r"].origins == (f"{database}.t",)
+    landed(server, lake, database, **kept)
+    server.execute(f"INSERT INTO {database}.t VALUES (9, 'new')")  # the same shape
+    landed(server, lake, database, **kept)
+    assert values(lake, f"{database}.r", "a") == [2]
+    assert values(lake, f"{database}.t", "k") == [9]
+    check(server, lake)
+
+
 def test_files_cannot_be_asked(server, database, tmp_path):
     server.execute(f"INSERT INTO {database}.t VALUES (2, 'y')")
     report = land(server, tmp_path / "lake", database, source=server.data)

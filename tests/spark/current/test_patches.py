@@ -16,7 +16,7 @@ from tailrace.spark.parquet.deleted import NO_ROWS
 from tailrace.spark.state.current.build import build
 from tailrace.spark.state.current.patching import Patches, swallowed
 from tests.spark.batches import batch, changelog
-from tests.spark.replay import deleted_in, rows_of, run, source_changes, with_deleted
+from tests.spark.replay import by_name, deleted_in, rows_of, run, source_changes, with_deleted
 
 COLUMNS = pa.schema([("a", pa.int32()), ("b", pa.string()), ("n", pa.int64()), ("t", pa.string())])
 KEY = ("b", "a")
@@ -64,7 +64,7 @@ class Table:
         rows = batch(changes, COLUMNS, key=key, start=self.batches * 100)
         files = {NAME: changelog(place / "log", rows, group_rows=4)}
         source = source_changes([], files, self.committed, place, deleted=deleted_in(self.built))
-        made = build([source], run, place, patches=self.patches)
+        made = by_name(build([source], run, place, patches=self.patches))
         self.built = with_deleted(self.built, made)
         built = self.built[NAME]
         assert built.rows.refused is None, built.rows.refused

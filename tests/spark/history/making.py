@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from tailrace.columns import plan_splits
 from tailrace.spark.state.history.build import build_history
 from tailrace.storage import find
-from tests.spark.replay import change_files, run, source_changes
+from tests.spark.replay import by_name, change_files, run, source_changes
 from tools.campaign.mirrored_checks import at
 from tools.dumps import dump_databases
 
@@ -74,7 +74,7 @@ class Histories:
         committed = {name: (each.rows, each.paths) for name, each in self.built.items()}
         changes = changes_of(place, committed)
         (place / "history").mkdir()
-        built = build_history([changes], run, place / "history", keys=self.keys)
+        built = by_name(build_history([changes], run, place / "history", keys=self.keys))
         for name, each in built.items():
             self.closed.setdefault(name, []).extend(file.path for file in each.closed)
         self.built |= built

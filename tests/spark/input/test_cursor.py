@@ -9,8 +9,7 @@ from tailrace.columns import plan_splits
 from tailrace.errors import LogPurged, LogReset, PipelineError
 from tailrace.position import bytes_after
 from tailrace.spark import mirror
-from tailrace.spark.input.cursor import SourceCursor
-from tailrace.spark.input.taken import Taken
+from tailrace.spark.input.cursor import SourceCursor, Taken
 from tailrace.storage import find
 from tailrace.storage.identity import digests
 

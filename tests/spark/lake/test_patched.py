@@ -19,6 +19,7 @@ from tailrace.spark.lake.open import open_store
 from tailrace.spark.lake.plan import completed
 from tailrace.spark.lake.steps import steps_of
 from tailrace.spark.state.built import Built
+from tailrace.spark.state.source_changes import SourceTable
 from tests.spark.lake.journals import documents, rewrite, saved
 from tests.spark.lake.making import COLUMNS, batch, begun, made, reopened, row, state
 from tests.spark.lake.patching import NAME, READERS, check_deleted, expected, names, new, patch
@@ -67,7 +68,15 @@ def test_a_renamed_table_takes_deleted_rows_and_tails_along(tmp_path, name):
     with open_store(lake, name) as store:
         store.commit(patch(store, new(3), gone=[7]))
         built = Built(store.manifest.tables[NAME].current, store.paths(NAME, "current"))
-        store.commit(made(store, {}, {"shop.sales": built}, 2000, origins={"shop.sales": "mysql"}))
+        store.commit(
+            made(
+                store,
+                {},
+                {"shop.sales": built},
+                2000,
+                origins={"shop.sales": SourceTable("mysql", "shop.sales")},
+            )
+        )
     found = names(READERS[name](lake, "shop.sales"))
     assert found == expected([0, 1, 2, 3, 4, 5, 6, 8, 9], [3])
     assert READERS[name](lake, NAME).num_rows == 0

@@ -9,9 +9,8 @@ from tailrace.errors import LogReset
 from tailrace.position import Position, bytes_after
 from tailrace.schema.catalogue import Catalogue
 from tailrace.spark.input.header_index import BEGIN, INNER_BYTES, IndexPlanner
-from tailrace.spark.input.identity import QUERY
 from tailrace.spark.input.lag import Lag, second_of
-from tailrace.spark.input.offset import Offset, mark_of
+from tailrace.spark.input.offset import QUERY, Offset, mark_of
 from tailrace.storage.identity import file_read
 
 if TYPE_CHECKING:

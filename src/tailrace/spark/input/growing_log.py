@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import time
-from abc import ABC, abstractmethod
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -18,7 +17,6 @@ from tailrace.position import Position
 from tailrace.selection import one_start
 from tailrace.spark.input.folder import settled
 from tailrace.spark.input.header_index import BEGIN
-from tailrace.spark.input.identity import check_offset
 from tailrace.spark.input.saved_index import SavedIndices
 from tailrace.spark.input.server_log import SPOOL_LIMIT, Room, ServerLog
 from tailrace.spark.input.start_position import after_gtids, check_begin, session_of
@@ -39,22 +37,58 @@ _AWAY_SECONDS: Final = 3.0
 """How long a log that is being reset may not be there."""
 
 
-class GrowingLog(ABC):
-    """One log that grows. ``start`` is where a query without a checkpoint begins."""
+class GrowingLog:
+    """One log that grows: in a folder or an object store, that a server or a receiver writes to.
+
+    ``start`` is where a query without a checkpoint begins.
+    """
 
     is_full = False
     """Whether receiving pauses, until a batch is finished or `receive_on` is called."""
 
-    def __init__(self, start: Start | None) -> None:
+    def __init__(self, path: str, keyring: str | None, start: Start | None) -> None:
         self.start = start
+        self._path = path
+        self._keyring = keyring
 
-    @abstractmethod
     def look(self, place: Position | None = None) -> LogSeries:
-        """Its files as they are by now; ``place`` is how far the query has read it, if it has."""
+        """Its files as they are by now; ``place`` is how far the query has read it, if it has. A
+        log that was there may be away for a moment: a server that resets it removes it first.
+        """
+        end = time.monotonic() + (_AWAY_SECONDS if place is not None else 0.0)
+        while True:
+            try:
+                (series,) = settled(self._find)
+            except StorageError:
+                if time.monotonic() >= end:
+                    raise
+            else:
+                return series
+            time.sleep(_LOOK_SECONDS)
 
-    @abstractmethod
     def saved(self, folder: str | None) -> SavedIndices:
-        """Where its indices are kept; ``folder`` is the user's choice."""
+        """Where its indices are kept: in the folder that the user chose, or in one of the cache
+        that is named by where the log is.
+        """
+        if folder is not None:
+            return SavedIndices(folder)
+        log = self._find()[0].files[0]
+        name = hashlib.sha256(f"{log.place}/{log.base}".encode()).hexdigest()[:16]
+        return SavedIndices(own_cache("index") / name)
+
+    def _find(self) -> list[LogSeries]:
+        found = find(self._path, self._keyring)
+        if len(found) != 1:
+            names = ", ".join(series.name for series in found)
+            raise UsageError(
+                f"{self._path} has several logs ({names}): a stream is of one, so that its offset"
+                " is one place: give each a query of its own"
+            )
+        if found[0].files[0].joined:
+            raise UsageError(
+                f"{self._path}: a stream reads its log more than once: not from a pipe"
+            )
+        return found
 
     def upto_now(
         self,
@@ -100,7 +134,7 @@ class GrowingLog(ABC):
         while True:
             was_full = self.is_full  # what is here by then is seen
             series = self.upto_now(place, limited=True) if fresh else self.look(place)
-            check_offset(series, at)
+            at.check(series)
             backlog.look(series, place, limits)
             end = backlog.cut(place, limits)
             if end != place or not self.is_full:
@@ -108,13 +142,13 @@ class GrowingLog(ABC):
             if was_full:
                 self.receive_on(place)
 
-    def receive_on(self, place: Position | None) -> None:  # noqa: B027 - files are received by others
+    def receive_on(self, place: Position | None) -> None:
         """Nothing that is here after a place can be read: receive more all the same."""
 
-    def committed(self, place: Position) -> None:  # noqa: B027 - files that are not ours stay
+    def committed(self, place: Position) -> None:
         """What stands before is not needed any more."""
 
-    def close(self) -> None:  # noqa: B027 - nothing is open
+    def close(self) -> None:
         """Let go of it."""
 
 
@@ -130,7 +164,7 @@ def open_log(
         if spool is not None or spool_limit is not None:
             name = "spoolLimit" if spool is None else "spool"
             raise UsageError(f"option {name} is for servers: files are read where they are")
-        return FileLog(path, keyring, start)
+        return GrowingLog(path, keyring, start)
     if keyring is not None:
         raise UsageError("a keyring has the keys of files: a server sends its log decrypted")
     if spool is None:
@@ -143,57 +177,11 @@ def open_log(
     return StreamedServer(replace(source, start=start), Path(spool), spool_limit or SPOOL_LIMIT)
 
 
-class FileLog(GrowingLog):
-    """A log in a folder or an object store, that a server or a receiver writes to."""
-
-    def __init__(self, path: str, keyring: str | None, start: Start | None) -> None:
-        super().__init__(start)
-        self._path = path
-        self._keyring = keyring
-
-    def look(self, place: Position | None = None) -> LogSeries:
-        """Its files. A log that was there may be away for a moment: a server that resets it removes
-        it first.
-        """
-        end = time.monotonic() + (_AWAY_SECONDS if place is not None else 0.0)
-        while True:
-            try:
-                (series,) = settled(self._find)
-            except StorageError:
-                if time.monotonic() >= end:
-                    raise
-            else:
-                return series
-            time.sleep(_LOOK_SECONDS)
-
-    def saved(self, folder: str | None) -> SavedIndices:
-        """In a folder of the cache that is named by where the log is."""
-        if folder is not None:
-            return SavedIndices(folder)
-        log = self._find()[0].files[0]
-        name = hashlib.sha256(f"{log.place}/{log.base}".encode()).hexdigest()[:16]
-        return SavedIndices(own_cache("index") / name)
-
-    def _find(self) -> list[LogSeries]:
-        found = find(self._path, self._keyring)
-        if len(found) != 1:
-            names = ", ".join(series.name for series in found)
-            raise UsageError(
-                f"{self._path} has several logs ({names}): a stream is of one, so that its offset"
-                " is one place: give each a query of its own"
-            )
-        if found[0].files[0].joined:
-            raise UsageError(
-                f"{self._path}: a stream reads its log more than once: not from a pipe"
-            )
-        return found
-
-
 class StreamedServer(GrowingLog):
     """A server's log, received into a folder by a thread from the first look on."""
 
     def __init__(self, source: Source, folder: Path, limit: int) -> None:
-        super().__init__(source.start)
+        super().__init__(str(folder), None, source.start)
         self._source = source
         # the copy begins where the query does, or with the oldest log for GTIDs and times, which
         # need the definitions from before

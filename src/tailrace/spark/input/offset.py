@@ -12,18 +12,20 @@ from tailrace.constants import MAGIC
 from tailrace.errors import GtidError, PipelineError, UsageError
 from tailrace.position import Position
 from tailrace.spark.input.lag import Lag
-from tailrace.storage.identity import digests
+from tailrace.storage.identity import check_read, digests
 from tailrace.storage.streams.base import read_exactly
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tailrace.storage import LogFile
+    from tailrace.storage import LogFile, LogSeries
 
 _DAMAGE: Final = (
     *(KeyError, TypeError, ValueError, AttributeError, ArithmeticError),
     *(UsageError, GtidError),
 )
+QUERY: Final = "copy the data again, and begin a new query with a checkpoint of its own"
+"""What to do about a streaming query whose log is gone."""
 _MARK: Final = 16
 _LENGTH_AT: Final = len(MAGIC) + 9
 """Where the length of a log's first event stands, 4 bytes."""
@@ -47,6 +49,15 @@ class Offset:
     since: Position | None = None
     read: int | None = None
     behind: Lag | None = None
+
+    def check(self, series: LogSeries) -> None:
+        """Raise `LogPurged`, `LogReset` where a log is not the one that a query has read."""
+        check_read(
+            series,
+            self.position,
+            QUERY,
+            lambda log: not self.mark or mark_of(log, self.position.offset) == self.mark,
+        )
 
     def json(self) -> dict[str, Any]:
         """As Spark keeps it in the checkpoint: equal offsets give equal text."""

@@ -12,11 +12,11 @@ import json
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-from zipfile import ZIP_STORED, BadZipFile, ZipFile
+from zipfile import ZIP_STORED, ZipFile
 
 import numpy as np
 
-from tailrace.errors import GtidError, PipelineError, SchemaError
+from tailrace.errors import StorageError
 from tailrace.gtid import Gtid
 from tailrace.schema.catalogue_json import from_json, to_json
 from tailrace.spark.input.header_index import Array, FileIndex
@@ -94,21 +94,9 @@ class SavedIndices:
                     said["end"],
                     inner,
                 )
-        except (
-            OSError,
-            ValueError,
-            LookupError,
-            TypeError,
-            AttributeError,
-            ArithmeticError,
-            MemoryError,
-            RecursionError,
-            BadZipFile,
-            EOFError,
-            PipelineError,
-            SchemaError,
-            GtidError,
-        ):
+        except StorageError:  # the log cannot be read
+            raise
+        except Exception:  # noqa: BLE001 - whatever is wrong with it, it is made again
             return None
 
     def _path(self, log: LogFile) -> Path:

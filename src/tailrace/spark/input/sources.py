@@ -27,7 +27,7 @@ from tailrace.selection import start_text
 from tailrace.sizes import bytes_of
 from tailrace.spark.input.cursor import SourceCursor
 from tailrace.spark.input.folder import settled
-from tailrace.spark.input.lag import Lag
+from tailrace.spark.input.lag import Lag, SourceMoment
 from tailrace.spark.input.server_facts import AskedServers
 from tailrace.spark.input.server_log import SPOOL_LIMIT, Room, ServerLog
 from tailrace.spark.input.start_position import SUFFIX, begin_of, forget
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from tailrace.position import Position
     from tailrace.schema.catalogue import Learned
     from tailrace.schema.tables import TableState
+    from tailrace.spark.input.cursor import Taken
     from tailrace.spark.input.server_log import Progress
-    from tailrace.spark.input.taken import Taken
     from tailrace.spark.manifest.manifest import SourceState
     from tailrace.storage import LogSeries
     from tailrace.storage.keyring.base import Keyring
@@ -197,8 +197,14 @@ class Sources(Closing):
         series += [one for each in self.received.values() if (one := each.look()) is not None]
         for one in _distinct(series):
             if one.name in ended or self._has_begin(one):
-                cursor = self.cursors.get(one.name) or self._cursor(one)
-                cursor.look(one, enough=enough)
+                if (
+                    one.name not in self.cursors
+                ):  # in-doubt rows of closed files are read as they are
+                    hold = self._follow or one.name in self.received or is_written(one.files[-1])
+                    state = self._states().get(one.name)
+                    begin = None if state is not None else self._begins.get(one.name)
+                    self.cursors[one.name] = self.cursor(one, state, hold=hold, begin=begin)
+                self.cursors[one.name].look(one, enough=enough)
         with_some = {name for name, each in self.cursors.items() if each.waiting}
         if not with_some.issuperset(full) and self._room.is_full:
             # nobody would make room for these
@@ -216,18 +222,32 @@ class Sources(Closing):
         files = sum(bytes_after(each.sizes, self._place(each.name)) for each in self._found)
         return files + self._waiting()
 
-    def lag(self, cursor: SourceCursor) -> Lag:
-        """How far the lake is behind a source's log, wherever that is by now."""
-        lag, received = cursor.lag, self.received.get(cursor.name)
+    def moments(self) -> tuple[SourceMoment, ...]:
+        """How far the lake has each source's log, measured against where the source is now."""
+        return tuple(map(self._moment, self.cursors.values()))
+
+    def _moment(self, cursor: SourceCursor) -> SourceMoment:
+        here, received = self._place(cursor.name), self.received.get(cursor.name)
         far = None if received is None else received.far
-        if far is None:
-            return lag
-        # some of what the source was ahead by then may be here by now
-        behind = max(lag.bytes, cursor.behind(far.position) + (far.lag_bytes or 0))
-        since = lag.since
-        if since is None and behind and far.lag_bytes and far.lag_seconds:
-            since = time.time() - far.lag_seconds
-        return Lag(behind, since)
+        lag, held = cursor.lag, cursor.planner.held
+        is_there = far is not None and far.position is not None and here == far.position
+        if far is not None:
+            # some of what the source was ahead by then may be here by now
+            behind = max(lag.bytes, cursor.behind(far.position) + (far.lag_bytes or 0))
+            since = lag.since
+            if since is None and behind and far.lag_bytes and far.lag_seconds:
+                since = time.time() - far.lag_seconds
+            lag = Lag(behind, since)
+        return SourceMoment(
+            cursor.name,
+            None if here is None else str(here),
+            lag.bytes,
+            lag.seconds,
+            far.gtid if far is not None and is_there else None,
+            None if held is None else str(held),
+            far is None or far.connected,
+            received is not None and received.paused,
+        )
 
     def committed(self) -> None:
         """A batch is in the lake: what it has whole of servers' logs can go."""
@@ -316,14 +336,6 @@ class Sources(Closing):
         if missing:
             raise PipelineError(f"source {min(missing)} is gone: bring its files back")
         return found
-
-    def _cursor(self, series: LogSeries) -> SourceCursor:
-        """Plans a source. In-doubt rows at the end of closed files are read as they are."""
-        hold = self._follow or series.name in self.received or is_written(series.files[-1])
-        state = self._states().get(series.name)
-        begin = None if state is not None else self._begins.get(series.name)
-        made = self.cursors[series.name] = self.cursor(series, state, hold=hold, begin=begin)
-        return made
 
     def cursor(
         self,

@@ -14,13 +14,13 @@ from tailrace.log_name import file_number
 from tailrace.position import Position
 from tailrace.spark.manifest.manifest_json import with_status
 from tailrace.spark.manifest.status import SET_ASIDE, Status
-from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from tailrace.spark.manifest.manifest import Manifest, SourceState, TableState
     from tailrace.spark.state.failure import Failure
+    from tailrace.table_name import TableName
 
 NEEDS_NAMES = "its server is asked, and it is then taken up by itself"
 NEEDS_A_LAKE = "it keeps its last state: create a new lake, or leave it out (--exclude)"
@@ -29,11 +29,10 @@ STATES = frozenset({"current", "history"})
 
 @dataclass(frozen=True)
 class Aside:
-    """A table that is set aside, by what it is called."""
+    """A table of a source that is set aside."""
 
-    database: str
-    table: str
     source: str
+    name: TableName
     status: Status
 
 
@@ -48,6 +47,14 @@ def in_order(since: str) -> tuple[int, str, int]:
         return -1, "", 0
     at = Position.parse(since)
     return file_number(at.file) or 0, at.file, at.offset
+
+
+def stands_at(state: TableState, place: str) -> bool:
+    """Whether a table is set aside, and has nothing past a place: one that failed before it stays
+    there.
+    """
+    status = state.set_aside
+    return status is not None and min(status.parts.values(), key=in_order) == place
 
 
 def needs(name: str) -> str:
@@ -75,7 +82,7 @@ class Asides:
         for key, state in with_status(self.before.tables):
             status = state.set_aside
             if status is not None and key not in self.retried:
-                aside = Aside(state.database, state.table, state.source, status)
+                aside = Aside(state.source, state.full_name, status)
                 known = self.tables.setdefault(key, aside)
                 if status.batch and not known.status.batch:  # its steps wait since
                     status = replace(known.status, batch=status.batch)
@@ -84,9 +91,8 @@ class Asides:
     def fail(
         self,
         key: str,
-        database: str,
-        table: str,
         source: str,
+        name: TableName,
         cause: Failure,
         *,
         all: bool,  # noqa: A002
@@ -104,8 +110,7 @@ class Asides:
         first = self._moved(cause) or old
         now = since(self.before.sources.get(source))
         parts = dict.fromkeys(wanted, now) | (first.parts if first is not None else {})
-        name = str(TableName(database, table))
-        reason = cause.reason if name in cause.reason else f"{name}: {cause.reason}"
+        reason = cause.reason if str(name) in cause.reason else f"{name}: {cause.reason}"
         origins = tuple(dict.fromkeys((*(old.origins if old else ()), *cause.origins)))
         wanting = NEEDS_NAMES if cause.unnamed else cause.needs or needs(key)
         ended = cause.rejected and "changelog" not in parts
@@ -122,7 +127,7 @@ class Asides:
             cause.unnamed,
             ended,
         )
-        self.tables[key] = Aside(database, table, source, status)
+        self.tables[key] = Aside(source, name, status)
 
     def _moved(self, cause: Failure) -> Status | None:
         """The status of the table whose last state one has that a statement renamed."""
@@ -132,17 +137,17 @@ class Asides:
 
     def fail_state(self, key: str, state: TableState, cause: Failure, *, all: bool = True) -> None:  # noqa: A002
         """As `fail`, of a table that the lake has."""
-        self.fail(key, state.database, state.table, state.source, cause, all=all)
+        self.fail(key, state.source, state.full_name, cause, all=all)
 
     def stands(self, key: str, part: str) -> bool:
         """Whether a part of a table stands still."""
         found = self.tables.get(key)
         return found is not None and part in found.status.parts
 
-    def unread(self, source: str) -> frozenset[tuple[str, str]]:
-        """Database and table of those of a source whose rows are not read."""
+    def unread(self, source: str) -> frozenset[TableName]:
+        """Those of a source whose rows are not read."""
         return frozenset(
-            (each.database, each.table)
+            each.name
             for each in self.tables.values()
             if each.source == source and not each.status.reads(self.keep)
         )

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from tailrace.spark.parquet.file import NO_NAMES, ParquetFile
 from tailrace.spark.parquet.footer import opened, row_groups
+from tailrace.spark.state.current.pieces import bytes_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,6 +34,11 @@ class Copy:
     plain: bool
     names: Mapping[str, str] = field(default_factory=dict)
     images: bool = False
+
+    @property
+    def reads(self) -> int:
+        """The bytes that it reads."""
+        return bytes_in((str(self.source),))
 
 
 def copy(job: Copy) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tailrace.spark.manifest.status import Status
     from tailrace.spark.state.built import Built
     from tailrace.spark.state.changelog import ChangeFile
+    from tailrace.spark.state.source_changes import SourceTable
 
 
 @dataclass(frozen=True)
@@ -31,8 +32,8 @@ class Made:
     sources: Mapping[str, SourceState]
     options: LakeOptions
     histories: Mapping[str, Built] = field(default_factory=dict)
-    origins: Mapping[str, str] = field(default_factory=dict)
-    """The sources of the tables that are in ``built`` or ``histories``."""
+    origins: Mapping[str, SourceTable] = field(default_factory=dict)
+    """The tables in ``built`` or ``histories`` that statements gave their names."""
     asides: Asides | None = None
     anew: frozenset[str] = frozenset()
     incomplete: Mapping[str, Status | None] = field(default_factory=dict)

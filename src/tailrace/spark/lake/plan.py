@@ -104,14 +104,15 @@ class TableBatch:
                 nothing = replace(state, changelog=(), current=None, history=None)
                 found[key] = self.before.tables.get(key, nothing)
         found = {key: asides.marked(key, state) for key, state in found.items()}
-        self._mark(found, steps)
+        self._mark(found, steps, bool(asides.retried & states.keys() - asides.tables.keys()))
         return found
 
-    def _mark(self, states: Mapping[str, TableState], first: int) -> None:
+    def _mark(self, states: Mapping[str, TableState], first: int, retried: bool) -> None:
         """Let the tables have the property that says what of them is set aside (`MARK`).
 
         ``first`` is the number of the states' first step. What has no step gets one, if the lake
-        has the table, and its mark changes. Of a table without a log all parts are made together.
+        has the table, and its mark changes. Of a table without a log all parts are made together,
+        also where it is taken up again (``retried``): it may have been left out of a batch.
         """
         own = {step.table for step in self.steps[first:]}
         before = {k: each for k in states if (each := self.before.tables.get(k)) is not None}
@@ -124,7 +125,7 @@ class TableBatch:
             ):
                 continue
             if self.options.lists_files:
-                if own:
+                if own or retried:
                     self.steps.append(Step(name, goes=""))
             elif _mark(states, part) != _mark(before, part):
                 self.steps.append(Step(name))
@@ -389,7 +390,7 @@ def table_states(places: Places, before: Manifest, made: Made) -> dict[str, Tabl
         known = before.tables.get(name) or _renamed(name, made)
         if known is None and name in aside and name not in made.files:
             each = aside[name]
-            known = TableState(each.database, each.table, each.source, "log", pa.schema([]))
+            known = TableState(*each.name, each.source, "log", pa.schema([]))
         if known is not None and name in made.anew:
             known = replace(known, changelog=(), current=None, history=None, small={})
         state = _state(known, made.files.get(name, ()))
@@ -407,14 +408,11 @@ def table_states(places: Places, before: Manifest, made: Made) -> dict[str, Tabl
 def _renamed(name: str, made: Made) -> TableState | None:
     """A table that has rows under this name, and no changes yet: RENAME TABLE gave it the name."""
     built, history = made.built.get(name), made.histories.get(name)
-    source = made.origins.get(name)
+    origin = made.origins.get(name)
     one = built or history
-    if source is None or one is None:
+    if origin is None or one is None:
         return None
-    database, table = TableName.parse(
-        name.removeprefix(f"{source}/" if made.options.shards else "")
-    )
-    return TableState(database, table, source, "log", one.rows.columns)
+    return TableState(*TableName.parse(origin.name), origin.source, "log", one.rows.columns)
 
 
 def _state(known: TableState | None, fresh: Sequence[ChangeFile]) -> TableState | None:

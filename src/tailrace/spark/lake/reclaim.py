@@ -30,6 +30,7 @@ from tailrace.spark.state.current import raw
 from tailrace.spark.state.current.flat import SEQ
 from tailrace.spark.state.current.fold import key_columns
 from tailrace.spark.state.current.keys import buckets
+from tailrace.spark.state.current.pieces import bytes_in
 from tailrace.spark.state.current.rows import RAW, ROW_GROUP
 from tailrace.spark.state.failure import all_done, failure
 from tailrace.spark.state.history.jobs import HISTORY_FIELDS
@@ -272,6 +273,11 @@ class TakeJob:
     folder: Path
     out: DataFolder
 
+    @property
+    def reads(self) -> int:
+        """The bytes that it reads."""
+        return bytes_in((self.path,))
+
 
 @dataclass(frozen=True)
 class PutJob:
@@ -280,6 +286,11 @@ class PutJob:
     spills: tuple[str, ...]
     target: _Target
     out: DataFolder
+
+    @property
+    def reads(self) -> int:
+        """The bytes that it reads."""
+        return bytes_in(self.spills)
 
 
 _Taken = tuple[dict[tuple[int, int], list[str]], dict[int, DataFile]]

@@ -21,36 +21,35 @@ from tailrace.spark.manifest.manifest_json import with_status
 from tailrace.spark.mirror.complete import statuses
 from tailrace.spark.mirror.helper_tables import Followed, follow, is_helper, left_over
 from tailrace.spark.mirror.report import report_of
-from tailrace.spark.mirror.splits import SplitJob, write_tables
+from tailrace.spark.mirror.splits import SplitJob, write_split
 from tailrace.spark.mirror.statements import (
     between,
-    can_restart,
     first_statement,
-    is_named,
     placed,
-    restart,
+    restarts,
 )
 from tailrace.spark.mirror.unnamed import Missing, missing_names
 from tailrace.spark.state.cascade.build import carry_out
 from tailrace.spark.state.cascade.keys import links_of
 from tailrace.spark.state.current import patching
 from tailrace.spark.state.current.build import build
+from tailrace.spark.state.current.timeline import is_named
 from tailrace.spark.state.failure import Failure, check_writable, failure
 from tailrace.spark.state.history.build import build_history
-from tailrace.spark.state.source_changes import SourceChanges, table_changes
+from tailrace.spark.state.source_changes import SourceChanges, SourceTable, table_changes
 from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     import pyarrow as pa
 
-    from tailrace.columns import TableChange
+    from tailrace.columns import Split, TableChange
     from tailrace.position import Position
     from tailrace.schema.catalogue import Catalogue
     from tailrace.schema.tables import TableState as GivenTable
+    from tailrace.spark.input.cursor import Taken
     from tailrace.spark.input.server_log import Progress
-    from tailrace.spark.input.taken import Taken
     from tailrace.spark.lake.lake import Lake
     from tailrace.spark.manifest.lake_options import LakeOptions
     from tailrace.spark.manifest.manifest import Manifest, SourceState
@@ -62,7 +61,7 @@ if TYPE_CHECKING:
     from tailrace.spark.mirror.wanted import WantedTables
     from tailrace.spark.parquet.data_folder import DataFolder
     from tailrace.spark.parquet.deleted import DeletedRows
-    from tailrace.spark.runtime.tasks import Argument, Result
+    from tailrace.spark.runtime.tasks import Given, Result
     from tailrace.spark.runtime.workers import Workers
     from tailrace.spark.state.built import Built, State
     from tailrace.spark.state.changelog import ChangeFile
@@ -82,8 +81,10 @@ class Again:
     from nothing. What needs rows that ``strangers``, by table's name, had before, fails. The tables
     are taken to the position ``reached``, from which on they are still set aside; where it is
     empty, to the end.
-    ``answers`` are what the server said about them. ``known`` is the schema history with these
-    answers, at the start of the file up to which the lake has the source.
+    ``answers`` are what the server said about them. ``every`` are the splits to the end, of which
+    the batch may take some: a later statement shows that an answer is not of these rows.
+    ``known`` is the schema history with these answers, at the start of the file up to which the
+    lake has the source.
     ``also`` are databases and tables whose rows it takes to carry out the tables' foreign keys.
     """
 
@@ -94,6 +95,7 @@ class Again:
     strangers: frozenset[str] = frozenset()
     reached: str = ""
     answers: Mapping[TableName, Answer] = field(default_factory=dict)
+    every: Sequence[Split] = ()
     known: Catalogue | None = None
     also: frozenset[tuple[str, str]] = frozenset()
 
@@ -150,22 +152,6 @@ class Setting:
         return self.options.cascades == "apply"
 
 
-def restarts(
-    setting: Setting, source: str, taken: Taken
-) -> dict[str, tuple[Position, TableChange]]:
-    """The tables that are set aside and come back in what was taken, and the first statement that
-    each does so by.
-    """
-    found = {}
-    for key, table in with_status(setting.store.manifest.tables):
-        status = table.set_aside
-        if table.source != source or status is None or not can_restart(status):
-            continue
-        if (where := restart(taken.splits, setting.options.name(key, source), status)) is not None:
-            found[key] = where
-    return found
-
-
 @dataclass
 class Batch:
     """What was ``taken`` of each source, to be made and committed once.
@@ -191,11 +177,17 @@ class Batch:
 
     def __post_init__(self) -> None:
         self._store, self._options = self.setting.store, self.setting.options
-        self._key, self._name = self._options.key, self._options.name
+        self._key = self._options.key
         self._followed: dict[str, Followed] = {}
         """The tables of each source that the batch reads although they are not selected."""
         self._restarts: dict[str, TableChange] = {}
         """The tables that come back with the statement that the batch begins with."""
+        self._files: dict[str, list[ChangeFile]] = {}
+        """The changelog files by table's key, in log order."""
+        self._quiet: dict[str, list[str]] = {}
+        """Files of the changes that do nothing to other rows, by source."""
+        self._tables: dict[str, SourceTable] = {}
+        """The tables that were built, by key."""
         self._skipped: dict[str, SkippedStatements] = {}
         self._written: set[Path] = set()
         """The changelog files that tasks wrote."""
@@ -206,19 +198,19 @@ class Batch:
         laps = _Laps(dict(seconds))
         for source, each in taken.items():
             self._followed[source] = self._follow(source, each)
-            for key, (at, change) in restarts(self.setting, source, each).items():
+            for key, (at, change) in restarts(store.manifest, source, each.splits).items():
                 if again.keys is None and at == each.begin:
                     self._restarts[key] = change
         retried = again.keys or frozenset(self._restarts)
         self._asides = Asides(store.manifest, self._options.keep, retried, again.reached)
         places = store.begin()
-        files, quiet = self._read()
-        touched = self._touched(files)
+        self._read()
+        self._touched = self._concerned()
         aside = (again.keys or frozenset()) - again.anew
-        keys = None if self.looks else self._of_all_sources(touched)
+        keys = None if self.looks else self._of_all_sources(self._touched)
         unusable = store.refresh(self._in_tasks, aside, keys)
         if store.places is not places:  # tables of others' files have become ours again
-            files, quiet = self._read()
+            self._read()
         self.looked = self.looks
         self._asides = replace(self._asides, before=store.manifest)
         for key, cause in unusable.items():
@@ -226,7 +218,7 @@ class Batch:
                 self._asides.fail_state(key, store.manifest.tables[key], cause)
         laps.lap("read")
         with reading(f"what the lake {store.label} has"):
-            made = self._made(files, quiet, touched, laps)
+            made = self._made(laps)
             if again.keys is None:
                 made = replace(made, incomplete=self._incomplete(made))
                 self._cut_where_tables_end(made)
@@ -241,14 +233,14 @@ class Batch:
         )
         return report if again.keys is not None else replace(report, skipped=self._skipped)
 
-    def _touched(self, files: Mapping[str, Sequence[ChangeFile]]) -> frozenset[str]:
+    def _concerned(self) -> frozenset[str]:
         """The keys of the tables that the batch is about: those with changes, and those that
         statements name. Where foreign keys are carried out, it may be about any table of a source.
         """
         tables = self._store.manifest.tables
         if self.again.keys is not None:
             return self.again.keys
-        found = {*files, *self._restarts}
+        found = {*self._files, *self._restarts}
         if self.setting.applies:
             found |= {key for key in tables if tables[key].source in self.taken}
         for source, each in self.taken.items():
@@ -256,7 +248,7 @@ class Batch:
             several = {name for name in names if name.endswith(".*")}
             found |= {self._key(source, name) for name in names - several}
             for key in tables if several else ():
-                if any(is_named(name, self._name(key, source)) for name in several):
+                if any(is_named(name, self._options.name(key, source)) for name in several):
                     found.add(key)
         return frozenset(
             key for key in found if key not in tables or tables[key].source in self.taken
@@ -274,34 +266,26 @@ class Batch:
         """Raise `Cut` where a statement inside the batch may end the state of a table, so that
         the table has all from before it. A history has a new gap if it ended one, and continued.
         """
-        gone: dict[str, set[str]] = {}
-        for key in self._asides.rejected:
-            each = self._asides.tables[key]
-            gone.setdefault(each.source, set()).add(str(TableName(each.database, each.table)))
+        ended = set(self._asides.rejected)
         for key, built in made.histories.items():
             known = self._store.manifest.tables.get(key)
             before = known.history.gaps if known is not None and known.history is not None else ()
             if len(built.rows.gaps) > len(before) and key not in self._asides.retried:
-                source = self._source(key, made.files.get(key, ()))
-                gone.setdefault(source, set()).add(self._name(key, source))
-        for source, tables in gone.items() if self.cuts else ():
-            splits = self.taken[source].splits if source in self.taken else ()
-            if (place := between(splits, tables)) is not None:
+                ended.add(key)
+        gone: dict[str, set[str]] = {}
+        for source, name in map(self._tables.__getitem__, ended if self.cuts else ()):
+            gone.setdefault(source, set()).add(name)
+        for source, tables in gone.items():
+            if (place := between(self.taken[source].splits, tables)) is not None:
                 raise Cut(source, place)
 
-    def _made(
-        self,
-        files: dict[str, list[ChangeFile]],
-        quiet: Mapping[str, Sequence[str]],
-        touched: frozenset[str],
-        laps: _Laps,
-    ) -> Made:
+    def _made(self, laps: _Laps) -> Made:
         """What the changes make of the committed states."""
         taken, again, asides = self.taken, self.again, self._asides
-        sources = self._changes(files, touched)
+        sources = self._changes()
         followers: frozenset[str] = frozenset()
         if self.setting.applies:
-            sources, followers = self._carried_out(sources, files, quiet)
+            sources, followers = self._carried_out(sources)
             laps.lap("cascades")
         built: dict[str, Built] = {}
         if "current" in self._options.keep:
@@ -319,11 +303,11 @@ class Batch:
         causes += [(key, each.failed) for key, each in histories.items()]
         for key, cause in causes:
             if cause is not None and key not in not_kept:
-                self._fail(key, files.get(key, ()), cause, all=key in followers)
+                self._fail(self._tables[key], cause, all=key in followers)
         known = dict(with_status(self._store.manifest.tables))
         if any(key not in known or known[key].set_aside is None for key in asides.tables):
             check_writable(self._store.staging)
-        gone = self._left_over(built.keys() | histories.keys() | files.keys())
+        gone = self._left_over(built.keys() | histories.keys() | self._files.keys())
         gone = {key for key in gone - asides.tables.keys() if again.has(key)}
         left_out = gone | not_kept
         built = {key: each for key, each in built.items() if key not in left_out}
@@ -346,7 +330,7 @@ class Batch:
             states[name] = self._knowing(name, again.known)
         landing = {
             key: found
-            for key, each in files.items()
+            for key, each in self._files.items()
             if key not in left_out and (found := self._landing(key, each))
         }
         return Made(
@@ -359,21 +343,18 @@ class Batch:
             asides=asides,
             anew=(again.anew | gone) - asides.tables.keys(),
             points=points,
-            touched=touched | landing.keys() | built.keys() | histories.keys(),
+            touched=self._touched | landing.keys() | built.keys() | histories.keys(),
             written=frozenset(self._written) if "changelog" in self._options.keep else frozenset(),
         )
 
     def _carried_out(
-        self,
-        sources: Mapping[str, SourceChanges],
-        files: dict[str, list[ChangeFile]],
-        quiet: Mapping[str, Sequence[str]],
+        self, sources: Mapping[str, SourceChanges]
     ) -> tuple[dict[str, SourceChanges], frozenset[str]]:
         """What there is with what foreign keys did, and the keys of the tables that follow others.
 
-        Their changes are put into ``files``.
+        Their changes are put into the batch's files.
         """
-        again = self.again
+        again, files = self.again, self._files
         found: dict[str, SourceChanges] = {}
         followers: set[str] = set()
         top = self._store.staging / "cascades"
@@ -390,9 +371,8 @@ class Batch:
             mine = [each for each in links if self._works_on(source, each.child)]
             done = carry_out(
                 changes,
-                source,
                 mine,
-                quiet.get(source, ()),
+                self._quiet.get(source, ()),
                 unread,
                 self._in_tasks,
                 top / str(number),
@@ -403,7 +383,7 @@ class Batch:
                 key = self._key(source, name)
                 there = key in files or key in self._store.manifest.tables  # else it has no rows
                 if there and again.has(key):
-                    self._fail(key, files.get(key, ()), cause, all=True)
+                    self._fail(SourceTable(source, name), cause, all=True)
             for name, each in done.files.items():
                 files[self._key(source, name)] = list(each)
                 self._written |= {Path(file.path) for file in each}
@@ -412,7 +392,7 @@ class Batch:
                     files.pop(key, None)
             found[source] = replace(
                 changes,
-                files={new[0].name: new for new in files.values() if new[0].source == source},
+                files=self._files_of(source),
                 aside=changes.aside | done.failed.keys(),
             )
         return found, frozenset(followers)
@@ -427,7 +407,7 @@ class Batch:
         if "changelog" in self._options.keep and not asides.stands(key, "changelog"):
             status = found.status
             cause = Failure(status.reason, status.origins, status.unnamed, status.needs)
-            asides.fail(key, found.database, found.table, found.source, cause, all=True)
+            asides.fail(key, found.source, found.name, cause, all=True)
 
     def _works_on(self, source: str, name: str) -> bool:
         """Whether a table that follows others is made in the batch, or others follow it there."""
@@ -443,7 +423,7 @@ class Batch:
         found = {}
         for key, each in asides.tables.items():
             if each.source == source and (not kept or asides.stands(key, "changelog")):
-                found[str(TableName(each.database, each.table))] = "it is set aside"
+                found[str(each.name)] = "it is set aside"
         for database, table in again.also if not again.anew else ():
             key = self._key(source, str(TableName(database, table)))
             if key in children and not again.has(key):
@@ -454,7 +434,7 @@ class Batch:
         """How far the lake has a source, with what was learned of tables that were taken up."""
         state = self._store.manifest.sources[source]
         catalogue = from_json(state.tables)
-        still = {(one.database, one.table) for one in self._asides.tables.values()}
+        still = {one.name for one in self._asides.tables.values()}
         catalogue.take_over(known, but=still)
         return replace(state, tables=to_json(catalogue))
 
@@ -462,18 +442,16 @@ class Batch:
         """The tables that become incomplete by what was taken, or are so no more."""
         if not {"current", "history"} & set(self._options.keep):
             return {}
-        tables = {
-            key: (files[0].source, files[0].database, files[0].table)
-            for key, files in made.files.items()
-        }
-        for key, source in made.origins.items():
-            if key in tables or key in self._store.manifest.tables:
-                continue
-            database, table = TableName.parse(self._name(key, source))
-            tables[key] = (source, database, table)
         aside = self._asides.tables
-        for key, each in aside.items():
-            tables.setdefault(key, (each.source, each.database, each.table))
+        tables = {key: SourceTable(each.source, str(each.name)) for key, each in aside.items()}
+        tables |= {
+            key: table
+            for key, table in made.origins.items()
+            if key not in self._store.manifest.tables
+        }
+        tables |= {
+            key: SourceTable(files[0].source, files[0].name) for key, files in made.files.items()
+        }
         kept = made.built if "current" in self._options.keep else made.histories
         alive = kept.keys() | aside.keys()  # others were dropped
         tables = {key: each for key, each in tables.items() if key in alive}
@@ -492,63 +470,31 @@ class Batch:
             return files
         return [file for file in files if file.first >= again.changelog.get(key, _NEVER)]
 
-    def _fail(
-        self,
-        key: str,
-        files: Sequence[ChangeFile],
-        cause: Failure,
-        *,
-        all: bool = False,  # noqa: A002 - as `Asides.fail` calls it
-    ) -> None:
+    def _fail(self, table: SourceTable, cause: Failure, *, all: bool = False) -> None:  # noqa: A002 - as `Asides.fail` calls it
         """Set a table aside that may be new to the lake; its cause has names of its source."""
-        known, asides = self._store.manifest.tables.get(key), self._asides
-        source = self._source(key, files)
+        source, name = table
+        key, asides, there = self._key(*table), self._asides, self._store.manifest.tables
         named = (self._key(source, each) for each in cause.origins)
-        there = self._store.manifest.tables
         origins = tuple(each for each in named if each in there or each in asides.tables)
-        cause = replace(cause, origins=origins)
+        cause, known = replace(cause, origins=origins), there.get(key)
         if cause.rejected:
             asides.rejected.add(key)
-            splits = self.taken[source].splits if source in self.taken else ()
             before = known.set_aside if known is not None else None
             if before is not None and cause.reason in before.reason:  # it names the statement
                 cause = replace(cause, reason=before.reason)
-            elif (text := first_statement(splits, self._name(key, source))) not in cause.reason:
+            elif (text := first_statement(self.taken[source].splits, name)) not in cause.reason:
                 cause = replace(cause, reason=f"{cause.reason} ({printable(text)})")
         if known is not None:
             asides.fail_state(key, known, cause, all=all)
-            return
-        database, table = TableName.parse(self._name(key, source))
-        if files:
-            database, table = files[0].database, files[0].table
-        asides.fail(key, database, table, source, cause, all=all)
+        else:
+            asides.fail(key, source, TableName.parse(name), cause, all=all)
 
-    def _source(self, key: str, files: Sequence[ChangeFile]) -> str:
-        """The source of a table. If neither the lake nor a file has it, a statement names it."""
-        if (known := self._store.manifest.tables.get(key)) is not None:
-            return known.source
-        if files:
-            return files[0].source
-        return next(
-            source
-            for source, each in self.taken.items()
-            for split in each.splits
-            for change in split.changes
-            if key in {self._key(source, change.table), self._key(source, change.renamed or "")}
-        )
-
-    def _read(
-        self,
-    ) -> tuple[dict[str, list[ChangeFile]], dict[str, list[str]]]:
-        """Decode all splits; the changelog files by table's key, in log order.
-
-        With files of the changes that do nothing to other rows, by source.
-        """
+    def _read(self) -> None:
+        """Decode all splits, and write their changelog files."""
         folder = self._store.staging / "changelog"
         taken, again, asides = self.taken, self.again, self._asides
         options, setting = self._options, self.setting
-        self._skipped.clear()
-        self._written.clear()
+        self._files, self._quiet, self._skipped, self._written = {}, {}, {}, set()
         kept = "changelog" in options.keep
         self._to = self._store.places.changelogs(None if kept else folder)
         asked = None if self._store.manifest.version else setting.wanted
@@ -573,7 +519,7 @@ class Batch:
         total = sum(sizes)
         setting.tell("read", 0, total)
         results = setting.workers.run(
-            write_tables,
+            write_split,
             jobs,
             total,
             lambda finished: setting.tell("read", sum(sizes[:finished]), total),
@@ -588,29 +534,21 @@ class Batch:
                 self._skipped[job.split.source] = now
             self._written |= {Path(file.path) for file in each.files}
         parts, missing = self._named(jobs, results)
-        files: dict[str, list[ChangeFile]] = {}
-        for _, written in parts:
+        for source, written in parts:
             for file in sorted(written.files, key=lambda each: each.first):
-                files.setdefault(self._key(file.source, file.name), []).append(file)
-        for source, written in parts:
-            for (database, table), cause in written.failed:
-                key = self._key(source, str(TableName(database, table)))
-                files.pop(key, None)
-                if again.has(key):
-                    asides.fail(key, database, table, source, cause, all=True)
-        for source, found in missing.items():
-            for (database, table), cause in found.failed.items():
-                key = self._key(source, str(TableName(database, table)))
-                files.pop(key, None)
-                if again.has(key) and key not in asides.tables:
-                    asides.fail(key, database, table, source, cause, all=True)
-        _check_tables(self._store.manifest, files)
-        _check_case(self._store.manifest, taken, files, asides)
-        quiet: dict[str, list[str]] = {}
-        for source, written in parts:
+                self._files.setdefault(self._key(source, file.name), []).append(file)
             if written.quiet is not None:
-                quiet.setdefault(source, []).append(written.quiet)
-        return files, quiet
+                self._quiet.setdefault(source, []).append(written.quiet)
+        failed = [(source, *each, True) for source, written in parts for each in written.failed]
+        for source, found in missing.items():
+            failed += [(source, *each, False) for each in found.failed.items()]
+        for source, name, cause, always in failed:
+            key = self._key(source, str(name))
+            self._files.pop(key, None)
+            if again.has(key) and (always or key not in asides.tables):
+                asides.fail(key, source, name, cause, all=True)
+        _check_tables(self._store.manifest, self._files)
+        _check_case(self._store.manifest, taken, self._files, asides)
 
     def _named(
         self, jobs: Sequence[SplitJob], results: Sequence[Written]
@@ -624,9 +562,8 @@ class Batch:
             own = [
                 each for each in zip(jobs, results, strict=True) if each[0].split.source == source
             ]
-            missing[source] = found = missing_names(
-                self.taken[source].splits, own, self.again.answers
-            )
+            splits = self.again.every or self.taken[source].splits
+            missing[source] = found = missing_names(splits, own, self.again.answers)
             self.offers |= found.offers
         more = []
         for job in jobs:
@@ -642,7 +579,7 @@ class Batch:
         if not more:
             return parts, missing
         total = sum(job.split.end - job.split.start for job in more)
-        bare = self.setting.workers.run(write_tables, more, total)
+        bare = self.setting.workers.run(write_split, more, total)
         self._written |= {Path(file.path) for each in bare for file in each.files}
         parts += [(job.split.source, each) for job, each in zip(more, bare, strict=True)]
         return parts, missing
@@ -666,20 +603,18 @@ class Batch:
             found[key] = replace(built, rows=rows)
         return found
 
-    def _changes(
-        self, files: Mapping[str, Sequence[ChangeFile]], touched: frozenset[str]
-    ) -> dict[str, SourceChanges]:
+    def _changes(self) -> dict[str, SourceChanges]:
         """What is new of each source, and the states that its tables have in the lake."""
         again, asides = self.again, self._asides
         found = {}
         for source, each in self.taken.items():
             current: dict[str, State] = {}
             history: dict[str, State] = {}
-            for key in sorted(touched & self._store.manifest.tables.keys()):
+            for key in sorted(self._touched & self._store.manifest.tables.keys()):
                 table = self._store.manifest.tables[key]
                 if table.source != source or not again.begins_with(key):
                     continue
-                name = self._name(key, source)
+                name = str(table.full_name)
                 try:
                     if table.current is not None:
                         current[name] = table.current, self._store.paths(key, "current")
@@ -689,21 +624,20 @@ class Batch:
                     asides.fail_state(key, table, failure(error))
             found[source] = SourceChanges(
                 each.splits,
-                {new[0].name: new for new in files.values() if new[0].source == source},
+                self._files_of(source),
                 current,
                 out=self._out,
                 histories=history,
+                source=source,
                 shard=source if self._options.shards else None,
                 aside=frozenset(
-                    str(TableName(one.database, one.table))
-                    for one in asides.tables.values()
-                    if one.source == source
+                    str(one.name) for one in asides.tables.values() if one.source == source
                 ),
                 strangers=again.strangers,
                 restarted=frozenset(
-                    self._name(key, source)
+                    str(state.full_name)
                     for key in self._restarts
-                    if self._store.manifest.tables[key].source == source
+                    if (state := self._store.manifest.tables[key]).source == source
                 ),
                 wanted=partial(self._wanted, source),
                 deleted=partial(self._deleted, source),
@@ -716,39 +650,30 @@ class Batch:
     def _deleted(self, source: str, name: str) -> Mapping[str, DeletedRows]:
         return self._store.deleted(self._key(source, name))
 
+    def _files_of(self, source: str) -> dict[str, list[ChangeFile]]:
+        return {new[0].name: new for new in self._files.values() if new[0].source == source}
+
     def _built(
-        self, part: str, sources: Mapping[str, SourceChanges], make: Callable[..., dict[str, Built]]
+        self,
+        part: str,
+        sources: Mapping[str, SourceChanges],
+        make: Callable[..., dict[SourceTable, Built]],
     ) -> dict[str, Built]:
         """The current states or the histories of the tables that the batch is about, by key."""
-        built: dict[str, Built] = {}
+        folder = self._store.staging / part
+        folder.mkdir()
         keys = dict(self._options.keys)
-        for source, changes, folder in self._apart(sources, part):
-            for name, each in make(changes, self._in_tasks, folder, keys=keys).items():
-                if self.again.has(key := self._key(source, name)):
-                    built[key] = each
-        return built
+        found = make([*sources.values()], self._in_tasks, folder, keys=keys)
+        built = {self._key(*table): each for table, each in found.items()}
+        self._tables |= {self._key(*table): table for table in found}
+        return {key: each for key, each in built.items() if self.again.has(key)}
 
-    def _apart(
-        self, sources: Mapping[str, SourceChanges], name: str
-    ) -> Iterator[tuple[str, list[SourceChanges], Path]]:
-        """What is built together, and where: of shards each on its own, for tables' names recur."""
-        top = self._store.staging / name
-        top.mkdir()
-        if not self._options.shards:
-            yield "", list(sources.values()), top
-            return
-        for number, (source, each) in enumerate(sources.items()):
-            folder = top / str(number)
-            folder.mkdir()
-            yield source, [each], folder
-
-    def _renamed(self) -> dict[str, str]:
-        """The sources of tables that got their names from others, by key."""
+    def _renamed(self) -> dict[str, SourceTable]:
+        """The tables that got their names from others, by key."""
         return {
-            self._key(source, change.renamed): source
+            self._key(source, change.renamed): SourceTable(source, change.renamed)
             for source, each in self.taken.items()
-            for split in each.splits
-            for change in split.changes
+            for change in table_changes(each.splits)
             if change.renamed is not None and self._wanted(source, change.renamed)
         }
 
@@ -798,15 +723,14 @@ class Batch:
             if not is_helper(name, self._options.tables)
         }
 
-    def _in_tasks(
-        self, job: Callable[[Argument], Result], arguments: Sequence[Argument]
-    ) -> list[Result]:
+    def _in_tasks(self, job: Callable[[Given], Result], arguments: Sequence[Given]) -> list[Result]:
         total = len(arguments)
         self._store.places.note()
+        jobs = [one for each in arguments for one in (each if isinstance(each, tuple) else (each,))]
         return self.setting.workers.run(
             job,
             arguments,
-            _bytes_read(arguments),
+            sum(one.reads for one in jobs),
             lambda finished: self.setting.tell("current", finished, total),
         )
 
@@ -866,7 +790,7 @@ def _check_case(
     Its server may put names into lower case, which the log has not shown so far.
     """
     every = [(one[0].source, one[0].database, one[0].table) for one in files.values()]
-    every += [(one.source, one.database, one.table) for one in asides.tables.values()]
+    every += [(one.source, *one.name) for one in asides.tables.values()]
     for source, each in taken.items():
         fresh = {TableName(*names) for one, *names in every if one == source}
 
@@ -888,21 +812,3 @@ def _check_case(
                         f"{split.file}:{change.offset}: a statement names {name}, and rows {other},"
                         f" which may be one table: {CASE_REMEDY}"
                     )
-
-
-def _bytes_read(arguments: object) -> int:
-    """The sizes of the files that jobs name, at most some fields deep."""
-    if isinstance(arguments, tuple | list):
-        return sum(_bytes_read(each) for each in arguments)
-    if isinstance(arguments, str):
-        path = Path(arguments)
-        return path.stat().st_size if path.is_absolute() and path.is_file() else 0
-    reads = getattr(arguments, "reads", None)
-    if isinstance(reads, int):  # a job that reads some columns only says how much
-        return reads
-    found = 0
-    for name in ("source", "base", "pieces", "spills", "paths", "tails", "path", "open", "files"):
-        value = getattr(arguments, name, None)
-        if value is not None:
-            found += _bytes_read(value)
-    return found

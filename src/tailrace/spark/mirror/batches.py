@@ -11,18 +11,21 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Final
 
+from tailrace.columns.read.split import overlapping
 from tailrace.errors import LakeChanged
 from tailrace.position import Position
-from tailrace.spark.lake.asides import in_order
-from tailrace.spark.mirror.batch import Again, Batch, Cut, restarts
-from tailrace.spark.mirror.report import Totals, report_of
-from tailrace.spark.mirror.statements import planned
+from tailrace.spark.input.cursor import SourceCursor
+from tailrace.spark.lake.asides import stands_at
+from tailrace.spark.mirror.batch import Again, Batch, Cut
+from tailrace.spark.mirror.report import Totals
+from tailrace.spark.mirror.statements import restarts
 from tailrace.spark.state.cascade.turns import turns
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-    from tailrace.spark.input.taken import Taken
+    from tailrace.columns import Split
+    from tailrace.spark.input.cursor import Taken
     from tailrace.spark.mirror.batch import Setting
     from tailrace.spark.mirror.report import MirrorReport
     from tailrace.spark.mirror.unnamed import Answer
@@ -84,25 +87,33 @@ class Batches:
         totals = Totals()
         for each in reports:
             totals.add(each)
-        return totals.report(report_of(self.store.manifest, {}, {}, {}, 0, {}))
+        return totals.report(self.store.manifest)
 
     def _cut_where_tables_restart(self, taken: Mapping[str, Taken]) -> None:
         """Raise `Cut` where a table that is set aside comes back, but at the batch's begin."""
         for source, each in taken.items():
-            found = restarts(self.setting, source, each).values()
+            found = restarts(self.store.manifest, source, each.splits).values()
             if places := [at for at, _ in found if at > each.begin]:
                 raise Cut(source, min(places))
 
     def _parts(self, taken: Mapping[str, Taken], cut: Cut) -> list[Mapping[str, Taken]]:
         """A batch as two: other sources are in the first."""
         each, setting = taken[cut.source], self.setting
-        splits = planned(
-            each,
-            self.store.manifest.sources.get(cut.source),
+        state = self.store.manifest.sources.get(cut.source)
+        known, last = each.splits, each.splits[-1]
+        cursor = SourceCursor(
+            each.series,
+            state,
             setting.given,
-            cuts=[cut.place],
+            hold=False,
+            begin=each.begun.position if state is None and each.begun is not None else None,
             cascades=setting.applies,
+            lowers_names=known[0].catalogue.lowers_names,
+            cuts=(cut.place,),
         )
+        splits = cursor.upto(each.end, enough=sum(one.end - one.start for one in known))
+        splits[-1] = replace(splits[-1], whole=last.whole, keys=last.keys)
+        splits = [replace(one, left_out=_left_out(one, known)) for one in splits]
         first = [one for one in splits if Position(one.file, one.start) < cut.place]
         rest = splits[len(first) :]
         if not (first and rest):  # no transaction begins there: tables stand still from the begin
@@ -139,7 +150,9 @@ class Batches:
             part = {source: replace(every, splits=splits, begun=begun)}
             reports.append(self._try(part, now))
             offers |= self.offers
-            again = self._still(replace(again, anew=frozenset()), reached)
+            tables = self.store.manifest.tables
+            keys = frozenset(key for key in again.keys or () if stands_at(tables[key], reached))
+            again = replace(again, keys=keys, anew=frozenset())
             begun = self.store.manifest.points.get(source, {}).get(reached)
             if not again.keys:
                 break
@@ -148,15 +161,6 @@ class Batches:
             reports.append(self._try(part, again))
         self.offers = offers | self.offers
         return self._sum(reports)
-
-    def _still(self, again: Again, reached: str) -> Again:
-        """The same for those of its tables that have come as far as a position."""
-        found = set()
-        for key in again.keys or ():
-            status = self.store.manifest.tables[key].set_aside
-            if status is not None and min(status.parts.values(), key=in_order) == reached:
-                found.add(key)
-        return replace(again, keys=frozenset(found))
 
     def _try(
         self,
@@ -191,3 +195,10 @@ class Batches:
                 self.offers = batch.offers
                 if batch.looked:
                     self._looked = now
+
+
+def _left_out(split: Split, known: Iterable[Split]) -> tuple[tuple[int, int], ...]:
+    """What a split leaves out: a later file, which is not read here, may roll back more of it."""
+    ranges = {*split.left_out}
+    ranges.update(*(each.left_out for each in known if each.file == split.file))
+    return overlapping([*ranges], split.start, split.end)

@@ -16,15 +16,17 @@ from tailrace.printable import printable
 from tailrace.spark.manifest.manifest_json import with_status
 from tailrace.spark.manifest.status import INCOMPLETE, Status
 from tailrace.spark.state.current.timeline import lives
+from tailrace.spark.state.source_changes import table_changes
 from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from tailrace.position import Position
+    from tailrace.spark.input.cursor import Taken
     from tailrace.spark.input.server_facts import AskedServers, ServerFacts
-    from tailrace.spark.input.taken import Taken
     from tailrace.spark.manifest.manifest import Manifest
+    from tailrace.spark.state.source_changes import SourceTable
     from tailrace.table_filter import TableFilter
 
 _LISTED: Final = 10
@@ -34,31 +36,29 @@ _NEEDS: Final = "a CREATE TABLE or TRUNCATE TABLE of it in the log"
 def statuses(
     manifest: Manifest,
     taken: Mapping[str, Taken],
-    fresh: Mapping[str, tuple[str, str, str]],
+    fresh: Mapping[str, SourceTable],
 ) -> dict[str, Status | None]:
     """What a batch makes of tables: that they are incomplete, or with None that they are no more.
 
     ``fresh`` are the tables with changes, those that got names from others, and those that are set
-    aside, by the lake's key: source, database, table. What the lake had as complete stays so.
+    aside, by the lake's key. What the lake had as complete stays so.
     """
     whole = {source: each.whole for source, each in taken.items() if each.splits}
     emptied = {source: _emptied(each) for source, each in taken.items()}
     exchanged = {source: _exchanged(each) for source, each in taken.items()}
     gone = {source: _gone(each) for source, each in taken.items()}
     found: dict[str, Status | None] = {}
-    for key, (source, database, table) in fresh.items():
+    for key, (source, name) in fresh.items():
         known = manifest.tables.get(key)
         if source not in whole or not (known is None or known.dropped):
             continue
-        text = str(TableName(database, table))
-        moved = text in exchanged[source]
+        moved = name in exchanged[source]
         # only a history may be left of it, which is whole
-        is_over = text in emptied[source] and text in gone[source]
-        if not (moved or is_over) and (database, table) not in whole[source]:
+        is_over = name in emptied[source] and name in gone[source]
+        if not (moved or is_over) and TableName.parse(name) not in whole[source]:
             found[key] = _incomplete(manifest, taken, source)
     for key, known in with_status(manifest.tables):
-        name = (known.database, known.table)
-        if known.source not in whole or name not in whole[known.source]:
+        if known.source not in whole or known.full_name not in whole[known.source]:
             continue
         if known.status(INCOMPLETE) is not None and str(known.full_name) in emptied[known.source]:
             found[key] = None
@@ -68,7 +68,7 @@ def statuses(
 def _emptied(taken: Taken) -> set[str]:
     """The tables that statements created or emptied, also under their later names."""
     found: set[str] = set()
-    for change in (change for split in taken.splits for change in split.changes):
+    for change in table_changes(taken.splits):
         if change.kind in {"create", "truncate"}:
             found.add(change.table)
         elif change.kind == "rename" and change.table in found and change.renamed is not None:
@@ -78,15 +78,13 @@ def _emptied(taken: Taken) -> set[str]:
 
 def _gone(taken: Taken) -> set[str]:
     """The tables that statements made, renamed or dropped, and that are no more."""
-    changes = [change for split in taken.splits for change in split.changes]
-    found = lives((), (), changes, lambda _: True)
+    found = lives((), (), table_changes(taken.splits), lambda _: True)
     return {name for name, life in found.items() if life.dropped}
 
 
 def _exchanged(taken: Taken) -> set[str]:
     """The tables that partitions were exchanged for, which are set aside for that."""
-    changes = (change for split in taken.splits for change in split.changes)
-    return {change.table for change in changes if change.exchanged}
+    return {change.table for change in table_changes(taken.splits) if change.exchanged}
 
 
 def _incomplete(manifest: Manifest, taken: Mapping[str, Taken], source: str) -> Status:
@@ -140,7 +138,7 @@ class CompleteTables:
         self,
         manifest: Manifest,
         found: Mapping[str, Status | None],
-        fresh: Mapping[str, tuple[str, str, str]],
+        fresh: Mapping[str, SourceTable],
         taken: Mapping[str, Taken],
         *,
         whole: bool = True,
@@ -150,10 +148,10 @@ class CompleteTables:
 
         Raises `PipelineError` where the lake is not to begin so.
         """
-        names = [str(TableName(*fresh[key][1:])) for key in found] if not manifest.version else []
+        names = [] if manifest.version else [fresh[key].name for key in found]
         reached = self._reached(taken) if whole else []
         for source in reached:
-            seen = {TableName(*each[1:]) for each in fresh.values() if each[0] == source}
+            seen = {TableName.parse(each.name) for each in fresh.values() if each.source == source}
             seen |= {each.full_name for each in manifest.tables.values() if each.source == source}
             names += self._untouched(source, seen.union(taken[source].whole))
         if names:

@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from tailrace.spark.state.current.timeline import is_dropped
+from tailrace.spark.state.current.timeline import is_named
 from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def follow(
             case "create":
                 names[name] = {name}
             case "drop":
-                for gone in [each for each in names if is_dropped(str(each), change.table)]:
+                for gone in [each for each in names if is_named(change.table, str(each))]:
                     del names[gone]
             case "rename" if change.renamed is not None:
                 moved = names.pop(name, {name} if selected(*name) else None)

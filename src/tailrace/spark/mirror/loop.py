@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.columns.native import compile_all, is_small
 from tailrace.errors import LakeChanged
-from tailrace.spark.input.lag import SourceMoment
-from tailrace.spark.mirror.report import Moment, Totals, report_of
+from tailrace.spark.mirror.report import Moment, Totals
 from tailrace.spark.mirror.retry import set_aside, take_up_named
 from tailrace.spark.runtime.memory import Tidy
 
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable
 
-    from tailrace.spark.input.cursor import SourceCursor
     from tailrace.spark.input.sources import Sources
     from tailrace.spark.mirror.batches import Batches
     from tailrace.spark.mirror.report import MirrorReport
@@ -93,7 +91,7 @@ class Loop:
                 rounds = rounds - 1 if self.names.waits(setting.store.manifest) else 0
                 if rounds:
                     sources.start(follow=False)
-        total = self._totals.report(report_of(setting.store.manifest, {}, {}, {}, 0, {}))
+        total = self._totals.report(setting.store.manifest)
         return replace(total, held=held, cascades=self.cascades.known)
 
     def _batch(self, enough: int | None, begun: float, *, caught_up: bool) -> MirrorReport | None:
@@ -153,25 +151,6 @@ class Loop:
             return
         since = now - self._read[0][0] + (seconds if len(self._read) == 1 else 0.0)
         rate = sum(count for _, count in self._read) / max(since, 1e-3)
-        moments = tuple(self._source(cursor) for cursor in self.sources.cursors.values())
         aside = set_aside(self.batches.store.manifest)
+        moments = self.sources.moments()
         self.on_moment(Moment(self._count, report, moments, rate, seconds, aside))
-
-    def _source(self, cursor: SourceCursor) -> SourceMoment:
-        """How far the lake has a source, measured against where the source is now."""
-        state = self.batches.store.manifest.sources.get(cursor.name)
-        received = self.sources.received.get(cursor.name)
-        far = received.far if received is not None else None
-        lag = self.sources.lag(cursor)
-        here = None if state is None else state.position
-        is_there = far is not None and far.position is not None and here == far.position
-        return SourceMoment(
-            cursor.name,
-            None if here is None else str(here),
-            lag.bytes,
-            lag.seconds,
-            far.gtid if far is not None and is_there else None,
-            None if cursor.planner.held is None else str(cursor.planner.held),
-            far is None or far.connected,
-            received is not None and received.paused,
-        )

@@ -149,9 +149,9 @@ class Totals:
                 counts[operation] = counts.get(operation, 0) + count
             self._spent[table.name] = self._spent.get(table.name, 0.0) + table.seconds
 
-    def report(self, nothing: MirrorReport) -> MirrorReport:
-        """One report over all; ``nothing`` where there was none."""
-        last = self._last or nothing
+    def report(self, manifest: Manifest) -> MirrorReport:
+        """One report over all, of a lake that is at ``manifest``."""
+        last = self._last or report_of(manifest, {}, {}, {}, 0, {})
         tables = tuple(
             replace(
                 table,

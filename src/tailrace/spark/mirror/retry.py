@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 from tailrace.constants import MAGIC
 from tailrace.errors import LogPurged, UsageError
 from tailrace.position import Position, sequence_at
+from tailrace.spark.input.cursor import Taken
 from tailrace.spark.input.server_log import ServerLog
 from tailrace.spark.input.start_position import SUFFIX, load
-from tailrace.spark.input.taken import Taken
-from tailrace.spark.lake.asides import in_order
+from tailrace.spark.lake.asides import in_order, stands_at
 from tailrace.spark.lake.folder import AGAIN
 from tailrace.spark.manifest.manifest_json import with_status
 from tailrace.spark.manifest.paths import within
@@ -33,7 +33,7 @@ from tailrace.storage import LogSeries
 from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from tailrace.columns import Split
     from tailrace.schema.catalogue import Catalogue
@@ -108,36 +108,22 @@ def set_aside(manifest: Manifest) -> dict[str, Status]:
     }
 
 
-def _groups(manifest: Manifest, chosen: set[str]) -> list[_Group]:
-    """What is to be taken up, with the tables that are linked to it by RENAME TABLE."""
+def _groups(manifest: Manifest, chosen: Collection[str]) -> list[_Group]:
+    """The chosen tables, each with those that are linked to it by RENAME TABLE: those of a source
+    together that stand still since the same places.
+    """
     asides = set_aside(manifest)
-    while more := {key for key in asides if key not in chosen and _linked(key, asides, chosen)}:
-        chosen |= more
+    linked: dict[str, set[str]] = {}
+    for key, status in asides.items():
+        mine = {key, *(each for each in status.origins if each in asides)}
+        mine = mine.union(*(linked.get(each, ()) for each in mine))
+        linked |= dict.fromkeys(mine, mine)
     found: dict[tuple[str, tuple[str, ...]], set[str]] = {}
-    for key in chosen:
-        places = sorted(set(asides[key].parts.values()), key=in_order)
-        found.setdefault((manifest.tables[key].source, tuple(places)), set()).add(key)
-    for key in chosen:  # linked tables are taken up at once, from the first of their places
-        for other in chosen:
-            if other in asides[key].origins:
-                _join(found, key, other)
-    return [_Group(source, frozenset(keys), at) for (source, at), keys in found.items() if keys]
-
-
-def _linked(key: str, asides: Mapping[str, Status], chosen: set[str]) -> bool:
-    mine = any(origin in chosen for origin in asides[key].origins)
-    return mine or any(key in asides[other].origins for other in chosen)
-
-
-def _join(found: dict[tuple[str, tuple[str, ...]], set[str]], key: str, other: str) -> None:
-    """Let two tables be of one group."""
-    one = next(place for place, keys in found.items() if key in keys)
-    two = next(place for place, keys in found.items() if other in keys)
-    if one == two:
-        return
-    both = one[0], tuple(sorted({*one[1], *two[1]}, key=in_order))
-    keys = found.pop(one) | found.pop(two)
-    found.setdefault(both, set()).update(keys)
+    for keys in {id(each): each for each in map(linked.__getitem__, chosen)}.values():
+        places = {at for key in keys for at in asides[key].parts.values()}
+        at = tuple(sorted(places, key=in_order))
+        found.setdefault((manifest.tables[min(keys)].source, at), set()).update(keys)
+    return [_Group(source, frozenset(keys), at) for (source, at), keys in found.items()]
 
 
 @dataclass
@@ -190,14 +176,9 @@ class _Retry:
         """
         places = self.group.places
         for place, reached in zip(places, (*places[1:], ""), strict=True):
-            here = frozenset(key for key in keys if self._stands_at(key, place))
+            here = frozenset(key for key in keys if stands_at(self._state(key), place))
             if here:
                 self._again(series, here, place, reached=reached)
-
-    def _stands_at(self, key: str, place: str) -> bool:
-        """Whether a table has nothing past a place: one that failed before it stays there."""
-        status = self._state(key).set_aside
-        return status is not None and min(status.parts.values(), key=in_order) == place
 
     def _again(
         self,
@@ -211,7 +192,9 @@ class _Retry:
         """Take tables from a place to the one to be ``reached``; by default to the end."""
         end = Position.parse(reached) if reached else self._end.position
         cursor = self._cursor(series, place)
-        splits = cursor.upto(end)
+        every = splits = cursor.upto(end)
+        if reached and self.answers:
+            every = self._cursor(series, place).upto(self._end.position)
         names = earlier_names(splits, {str(each.full_name) for each in map(self._state, keys)})
         changelog = {}
         for key in keys:
@@ -226,6 +209,7 @@ class _Retry:
             self._strangers(splits, names, keys) if place else frozenset(),
             reached,
             self.answers,
+            every,
             None if reached else self._known(cursor, splits),
             self._parents(splits, names),
         )

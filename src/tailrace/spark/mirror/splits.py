@@ -70,34 +70,30 @@ class Written(NamedTuple):
     """A file of the updates and deletes that do nothing to other rows (`read_split`), if any."""
 
 
-def write_tables(job: SplitJob) -> Written:
-    """As `write_split`, but for tables whose rows cannot be had: there is no file of these.
+def write_split(job: SplitJob) -> Written:
+    """Decode a split and write a file for each of its tables; without those whose rows cannot be
+    had, if that is so of any: it is read again without them.
 
-    Their split is read again without them. Raises what is not one table's failure.
+    A task that is run twice writes twice: what counts are the files of the result that Spark brings
+    back. Raises what `read_split` raises that is not one table's failure.
     """
     failed: dict[TableName, Failure] = {}
     while True:
+        source = job.split.source if job.shards else None
+        files = ChangelogFiles(job.to, note=job.to.making.note, source=source, named=job.named)
         try:
-            written = write_split(replace(job, skip=job.skip | set(failed)))
+            return _written(job, files)._replace(failed=tuple(failed.items()))
         except Exception as error:
+            files.remove()
             table = table_of(error)
             if table is None or table in failed:
                 raise
             failed[TableName(*table)] = failure(error)
-        else:
-            return written._replace(failed=tuple(failed.items()))
+            job = replace(job, skip=job.skip | failed.keys())
 
 
-def write_split(job: SplitJob) -> Written:
-    """Decode a split and write a file for each of its tables.
-
-    A task that is run twice writes twice: what counts are the files of the result that Spark brings
-    back. Raises what `read_split` raises, and `PipelineError`
-    where a file cannot be written.
-    """
+def _written(job: SplitJob, files: ChangelogFiles) -> Written:
     split = job.split
-    source = split.source if job.shards else None
-    files = ChangelogFiles(job.to, note=job.to.making.note, source=source, named=job.named)
     quiet: list[Array] = []
     skipped: list[SkippedStatements] = []
     start = time.perf_counter()
@@ -111,18 +107,14 @@ def write_split(job: SplitJob) -> Written:
         no_cascades=quiet.append if job.cascades else None,
         skipped=lambda event: skipped.append(SkippedStatements.of(event)),
     )
-    try:
-        for batch in batches:
-            files.add(batch, time.perf_counter() - start)
-            start = time.perf_counter()
-        written = files.finish()
-        path = job.folder / f"{uuid.uuid4().hex}.npy" if quiet else None
-        if path is not None:
-            job.folder.mkdir(parents=True, exist_ok=True)
-            np.save(path, np.concatenate(quiet))
-    except Exception:
-        files.remove()  # it may be read again, without a table
-        raise
+    for batch in batches:
+        files.add(batch, time.perf_counter() - start)
+        start = time.perf_counter()
+    written = files.finish()
+    path = job.folder / f"{uuid.uuid4().hex}.npy" if quiet else None
+    if path is not None:
+        job.folder.mkdir(parents=True, exist_ok=True)
+        np.save(path, np.concatenate(quiet))
     return Written(
         written,
         frozenset(job.tables.met or ()),

@@ -9,23 +9,17 @@ of the rows before.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tailrace.columns.read.split import overlapping
 from tailrace.position import Position
-from tailrace.spark.input.cursor import SourceCursor
-from tailrace.spark.state.current.timeline import is_dropped
+from tailrace.spark.manifest.manifest_json import with_status
+from tailrace.spark.state.current.timeline import is_named
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from tailrace.columns import Split, TableChange
-    from tailrace.schema.tables import TableState as GivenTable
-    from tailrace.spark.input.taken import Taken
-    from tailrace.spark.manifest.manifest import SourceState
-    from tailrace.spark.manifest.status import Status
-    from tailrace.values.schema import TableDefinition
+    from tailrace.spark.manifest.manifest import Manifest
 
 
 def placed(splits: Sequence[Split]) -> Iterator[tuple[Position, TableChange]]:
@@ -36,36 +30,34 @@ def placed(splits: Sequence[Split]) -> Iterator[tuple[Position, TableChange]]:
                 yield Position(split.file, change.began or change.offset), change
 
 
-def restart(
-    splits: Sequence[Split], table: str, status: Status
-) -> tuple[Position, TableChange] | None:
-    """The first statement that empties, drops or recreates a table that is set aside, and where it
-    stands. So does one that renames it, unless it can be taken up again under its old name.
+def restarts(
+    manifest: Manifest, source: str, splits: Sequence[Split]
+) -> dict[str, tuple[Position, TableChange]]:
+    """The tables of a source that are set aside and come back, by key: the first statement that
+    empties, drops or recreates each, and where it stands. So does one that renames it, unless it
+    can be taken up again under its old name. All changes of such a table were read.
     """
-    found = (
-        (at, change) for at, change in placed(splits) if _restarts(change, table, status.ended)
-    )
-    return next(found, None)
-
-
-def _restarts(change: TableChange, table: str, ended: bool) -> bool:
-    if change.kind == "rename":
-        return change.renamed == table or (ended and change.table == table)
-    return change.kind in {"create", "truncate", "drop"} and is_named(change.table, table)
-
-
-def is_named(written: str, table: str) -> bool:
-    """Whether a statement that says ``written`` is about a table."""
-    return written == "*.*" or is_dropped(table, written)
+    found = {}
+    for key, state in with_status(manifest.tables):
+        status, name = state.set_aside, str(state.full_name)
+        if state.source != source or status is None:
+            continue
+        if status.batch or status.unnamed or "changelog" in status.parts:
+            continue
+        for at, change in placed(splits):
+            if change.kind == "rename":
+                comes = change.renamed == name or (status.ended and change.table == name)
+            else:
+                comes = change.kind in {"create", "truncate", "drop"}
+                comes = comes and is_named(change.table, name)
+            if comes:
+                found[key] = at, change
+                break
+    return found
 
 
 def _names_any(change: TableChange, tables: Collection[str]) -> bool:
     return any(is_named(each, table) for each in change.names for table in tables)
-
-
-def can_restart(status: Status) -> bool:
-    """Whether a statement brings a table back that is set aside: if all its changes were read."""
-    return not (status.batch or status.unnamed or "changelog" in status.parts)
 
 
 def earlier_names(splits: Sequence[Split], tables: Collection[str]) -> set[str]:
@@ -100,38 +92,3 @@ def first_statement(splits: Sequence[Split], table: str) -> str:
         if _names_any(change, names):
             return change.statement
     return ""
-
-
-def planned(
-    taken: Taken,
-    state: SourceState | None,
-    given: Sequence[TableDefinition | GivenTable],
-    *,
-    cuts: Iterable[Position] = (),
-    cascades: bool = False,
-) -> list[Split]:
-    """The splits of what was taken, from where the lake is by now; some begin at ``cuts``."""
-    begin = taken.begun.position if state is None and taken.begun is not None else None
-    cursor = SourceCursor(
-        taken.series,
-        state,
-        given,
-        hold=False,
-        begin=begin,
-        cascades=cascades,
-        lowers_names=taken.splits[0].catalogue.lowers_names if taken.splits else None,
-        cuts=tuple(cuts),
-    )
-    size = sum(each.end - each.start for each in taken.splits)
-    splits = cursor.upto(taken.end, enough=size)
-    if splits and taken.splits:
-        last = taken.splits[-1]
-        splits[-1] = replace(splits[-1], whole=last.whole, keys=last.keys)
-    return [replace(each, left_out=_left_out(each, taken.splits)) for each in splits]
-
-
-def _left_out(split: Split, known: Iterable[Split]) -> tuple[tuple[int, int], ...]:
-    """What a split leaves out: a later file, which is not read here, may roll back more of it."""
-    ranges = {*split.left_out}
-    ranges.update(*(each.left_out for each in known if each.file == split.file))
-    return overlapping([*ranges], split.start, split.end)

@@ -24,9 +24,10 @@ from tailrace.schema.catalogue import Learned
 from tailrace.schema.tables import TableState
 from tailrace.spark.lake.asides import in_order
 from tailrace.spark.manifest.manifest_json import with_status
+from tailrace.spark.state.current.timeline import is_named
 from tailrace.spark.state.failure import Failure
 from tailrace.spark.state.source_changes import table_changes
-from tailrace.table_name import TableName, all_of
+from tailrace.table_name import TableName
 from tailrace.values.schema import ColumnDefinition, TableDefinition
 
 if TYPE_CHECKING:
@@ -168,7 +169,7 @@ def _fate(
     for change in changes:
         if change.seq <= first or (end is not None and change.seq >= end):
             continue
-        if change.table not in {str(fate.name), all_of(fate.name.database), "*.*"}:
+        if not is_named(change.table, str(fate.name)):
             continue
         if change.kind in {"create", "drop"}:
             return replace(fate, gone=True)

@@ -44,11 +44,22 @@ _tidy: Final = Tidy()
 """Of each of Spark's workers, which run many jobs."""
 
 
+class Job(Protocol):
+    """What a `Runner` runs."""
+
+    @property
+    def reads(self) -> int:
+        """About the bytes that it reads: few are read right here, and not in tasks."""
+
+
+Given = TypeVar("Given", bound="Job | tuple[Job, ...]")
+
+
 class Runner(Protocol):
     """Runs a job for each of some arguments, in tasks or right here; the results in their order."""
 
     def __call__(
-        self, job: Callable[[Argument], Result], arguments: Sequence[Argument]
+        self, job: Callable[[Given], Result], arguments: Sequence[Given]
     ) -> list[Result]: ...
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections import OrderedDict
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -254,8 +255,10 @@ class ChangelogFiles:
     def _folder(self, name: TableName) -> DataFolder:
         """A table's folder; those of all tables that are open are noted at once."""
         if name not in self._folders:
-            tables = {name, *map(TableName._make, self._tables)} - self._folders.keys()
-            fresh = {each: self._to(each) for each in tables}
+            fresh = {name: self._to(name)}
+            for each in map(TableName._make, self._tables.keys() - self._folders.keys()):
+                with suppress(PipelineError):  # it is raised when that table is written
+                    fresh[each] = self._to(each)
             self._note_folders(each.path for each in fresh.values())
             self._folders |= fresh
         return self._folders[name]

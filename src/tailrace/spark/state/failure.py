@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from tailrace.spark.runtime.tasks import Argument, Result, Runner
+    from tailrace.spark.runtime.tasks import Argument, Given, Result, Runner
 
 _OF_ALL: Final = (
     *(MemoryError, ImportError, OutOfMemory, ConnectionLost, ServerError, ProtocolError),
@@ -112,7 +112,7 @@ def attempt(job: Callable[[Argument], Result], argument: Argument) -> Result | F
 
 
 def all_done(
-    run: Runner, job: Callable[[Argument], Result], arguments: Sequence[Argument]
+    run: Runner, job: Callable[[Given], Result], arguments: Sequence[Given]
 ) -> list[Result]:
     """The results of jobs of one table; raises `PipelineError` for its first failure."""
     found: list[Result] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tailrace.spark.state.failure import Failure, rejection
 
@@ -19,6 +19,13 @@ if TYPE_CHECKING:
     from tailrace.spark.state.changelog import ChangeFile
 
 
+class SourceTable(NamedTuple):
+    """A table of a source; its name is a `TableName` as text."""
+
+    source: str
+    name: str
+
+
 def table_changes(splits: Sequence[Split]) -> list[TableChange]:
     """What statements in the splits did to tables, in order; those before a split are left out."""
     found = [
@@ -32,7 +39,7 @@ def table_changes(splits: Sequence[Split]) -> list[TableChange]:
 
 @dataclass(frozen=True)
 class SourceChanges:
-    """What a run found of one source.
+    """What a run found of one source, called ``source``.
 
     ``files`` are the changelog files of its ``splits`` by table, in log order; ``wanted`` tells the
     tables whose rows are read, by name; ``committed`` are the current states of its tables before,
@@ -50,6 +57,7 @@ class SourceChanges:
     committed: Mapping[str, State]
     out: Callable[[str, str, pa.Schema], DataFolder] = field(kw_only=True)
     histories: Mapping[str, State] = field(default_factory=dict)
+    source: str = ""
     shard: str | None = None
     aside: frozenset[str] = frozenset()
     strangers: frozenset[str] = frozenset()

@@ -15,7 +15,7 @@ from tailrace.spark.state.current.patching import jobs, parts, patched, swallowe
 from tailrace.spark.state.current.plan import has_begun, plan_table
 from tailrace.spark.state.current.timeline import lives
 from tailrace.spark.state.failure import Failure, attempt, rejection
-from tailrace.spark.state.source_changes import table_changes
+from tailrace.spark.state.source_changes import SourceTable, table_changes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -87,16 +87,16 @@ def build(
     folder: Path,
     keys: Mapping[str, tuple[str, ...]] = NO_KEYS,
     patches: Patches | None = None,
-) -> dict[str, Built]:
+) -> dict[SourceTable, Built]:
     """The current states of the sources' tables, each after its source's splits.
 
     ``run`` runs jobs, in tasks or here; ``folder`` is there and takes what is cut; ``keys`` are
     those that a user gave, by table. With ``patches`` changes may be kept separately from a table's
     files. A table that is not in the result no longer exists.
     """
-    built: dict[str, Built] = {}
-    units: dict[str, Unit] = {}
-    begun: dict[str, tuple[SourceChanges, Life]] = {}
+    built: dict[SourceTable, Built] = {}
+    units: dict[SourceTable, Unit] = {}
+    begun: dict[SourceTable, tuple[SourceChanges, Life]] = {}
     for source in sources:
         files = keyed(source.files, keys)
         found = lives(source.committed, files, table_changes(source.splits), source.wanted)
@@ -104,23 +104,24 @@ def build(
         for name, life in found.items():
             if name in source.aside | source.strangers:
                 continue
+            table = SourceTable(source.source, name)
             cause = source.lacking(_names(life)) or source.outdated(life.had)
             if cause is not None:
-                built[name] = _last(source, name, life, cause)
+                built[table] = _last(source, name, life, cause)
                 continue
             if has_begun(life, files, source.committed):
-                begun[name] = source, life
+                begun[table] = source, life
             unit = attempt(partial(plan, name), life)
             if isinstance(unit, Failure):
-                built[name] = failed(unit)
+                built[table] = failed(unit)
             elif unit is not None:
-                units[name] = unit
+                units[table] = unit
     built |= make(units, run, folder)
-    for name in built.keys() & begun.keys():
-        if (reason := built[name].rows.refused) is not None:
-            source, life = begun[name]
-            last = _last(source, name, life, cause := rejection(reason))
-            built[name] = last if last.moved else replace(built[name], failed=cause)
+    for table in built.keys() & begun.keys():
+        if (reason := built[table].rows.refused) is not None:
+            source, life = begun[table]
+            last = _last(source, table.name, life, cause := rejection(reason))
+            built[table] = last if last.moved else replace(built[table], failed=cause)
     return built
 
 

@@ -39,6 +39,11 @@ class CutJob:
     folder: Path
     every: bool = False
 
+    @property
+    def reads(self) -> int:
+        """The bytes that it reads."""
+        return self.source.reads
+
 
 def cut(job: CutJob) -> dict[int, list[str]]:
     """Write spill files for each bucket that has any changes. Raises `RejectedError`."""

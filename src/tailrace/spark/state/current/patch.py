@@ -37,16 +37,21 @@ class PatchJob(Work):
 
     They are those of keys of one of some ``parts``, and the base's bucket files those that have
     such keys; its tails are all that there are. The rows of the last ``swallowed`` tails go into
-    the new one. Bucket files in ``rewrites`` are written again without their deleted rows.
-    ``reads`` is about the bytes that it reads.
+    the new one. Bucket files in ``rewrites`` are written again without their deleted rows. It reads
+    about ``size`` bytes.
     """
 
     base: Base
     part: int
     parts: int
     swallowed: int
-    reads: int
+    size: int
     rewrites: tuple[str, ...]
+
+    @property
+    def reads(self) -> int:
+        """About the bytes that it reads: of most files keys alone."""
+        return self.size
 
     def do(self) -> Done:
         """Find the rows that changed, and write the new ones. Raises `RejectedError`."""

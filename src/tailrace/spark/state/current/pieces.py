@@ -19,7 +19,7 @@ from tailrace.spark.state.current.conform import carried, default
 from tailrace.spark.state.current.flat import SEQ, STAMP, UNKNOWN, flatten, unknown_marks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tailrace.spark.parquet.deleted import DeletedRows
     from tailrace.spark.state.current.conform import Source
@@ -43,6 +43,11 @@ class Piece:
     low: int | None = None
     high: int | None = None
 
+    @property
+    def reads(self) -> int:
+        """The bytes of its file."""
+        return bytes_in((self.path,))
+
 
 @dataclass(frozen=True)
 class Base:
@@ -59,11 +64,22 @@ class Base:
     tails: tuple[str, ...] = ()
     deleted: Mapping[str, DeletedRows] = field(default_factory=dict)
 
+    @property
+    def reads(self) -> int:
+        """The bytes of its files."""
+        return bytes_in((*self.paths, *self.tails))
+
     def only(self, paths: Sequence[str | None], tails: Sequence[str] = ()) -> Base:
         """Some of the files."""
         chosen = {*paths, *tails}
         some = {path: rows for path, rows in self.deleted.items() if path in chosen}
         return replace(self, paths=tuple(paths), tails=tuple(tails), deleted=some)
+
+
+def bytes_in(paths: Iterable[str | None]) -> int:
+    """The sizes of files; one that is gone is an error of the job that reads it."""
+    places = (Path(path) for path in paths if path is not None)
+    return sum(place.stat().st_size for place in places if place.is_file())
 
 
 def changes(piece: Piece, target: Target, *, whole: bool) -> Iterator[Flat]:

@@ -178,10 +178,11 @@ def stages(
     return timeline.all
 
 
-def is_dropped(table: str, dropped: str) -> bool:
-    """Whether a table is the one that a `TableChange` drops, or is in the database."""
-    database = database_of(dropped)
-    return table == dropped if database is None else TableName.parse(table).database == database
+def is_named(written: str, table: str) -> bool:
+    """Whether a statement that names ``written``, a table, a database or all, is about a table."""
+    database = database_of(written)
+    is_in = database is not None and TableName.parse(table).database == database
+    return is_in or written in {table, "*.*"}
 
 
 class _Timeline:
@@ -206,7 +207,7 @@ class _Timeline:
                 emptied = before if change.kind == "truncate" else None
                 self.begin(Stage(name, seq, emptied=emptied))
             case "drop":
-                for each in [each for each in self.now if is_dropped(each, name)]:
+                for each in [each for each in self.now if is_named(name, each)]:
                     self._end(each, change)
                     self.begin(Stage(each, seq, dropped=True))
             case "rename":
@@ -214,7 +215,7 @@ class _Timeline:
             case "alter" if change.alteration is not None:
                 self._alter(change, change.alteration)
             case "unclear":
-                for each in [each for each in self.now if name in {each, "*.*"}]:
+                for each in [each for each in self.now if is_named(name, each)]:
                     self._stop(each, change, f"a statement was not understood: {change.reason}")
 
     def _end(self, name: str, change: TableChange, *, go_on: bool = False) -> Stage | None:

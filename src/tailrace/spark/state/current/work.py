@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from tailrace.spark.manifest.manifest import DataFile
 from tailrace.spark.state.current.flat import unpack
-from tailrace.spark.state.current.pieces import base_rows, changes
+from tailrace.spark.state.current.pieces import base_rows, bytes_in, changes
 from tailrace.spark.state.current.rows import CURRENT_FIELDS, empty_rows, write_rows
 from tailrace.spark.state.failure import Failure, attempt
 from tailrace.spark.state.spill import read_spill
@@ -62,6 +62,12 @@ class Work(ABC):
     spills: tuple[str, ...]
     partial: bool
     out: DataFolder
+
+    @property
+    def reads(self) -> int:
+        """About the bytes that it reads."""
+        base = 0 if self.base is None else self.base.reads
+        return base + sum(piece.reads for piece in self.pieces) + bytes_in(self.spills)
 
     @abstractmethod
     def do(self) -> Done:

@@ -23,7 +23,7 @@ from tailrace.spark.state.current.plan import has_begun, plan_table
 from tailrace.spark.state.current.timeline import End, life_of, stages
 from tailrace.spark.state.failure import Failure, attempt, rejection
 from tailrace.spark.state.history.jobs import HISTORY_FIELDS, VersionsJob
-from tailrace.spark.state.source_changes import table_changes
+from tailrace.spark.state.source_changes import SourceTable, table_changes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -47,12 +47,12 @@ def build_history(
     run: Runner,
     folder: Path,
     keys: Mapping[str, tuple[str, ...]] = NO_KEYS,
-) -> dict[str, Built]:
+) -> dict[SourceTable, Built]:
     """The histories of the sources' tables, each after its source's splits.
 
     As `tailrace.spark.state.current.build.build`; a table that was dropped keeps its history.
     """
-    built: dict[str, Built] = {}
+    built: dict[SourceTable, Built] = {}
     for number, source in enumerate(sources):
         files = keyed(source.files, keys)
         found = stages(source.histories, files, table_changes(source.splits), source.wanted)
@@ -61,24 +61,25 @@ def build_history(
         made = _Run(source, files, keys, run, place).make(found)
         last = {stage.table: stage for stage in found if source.wanted(stage.table)}
         for name in last.keys() - source.aside - source.strangers:
+            table = SourceTable(source.source, name)
             mine = {s: made[s] for s in found if s.table == name and s in made}
             known = source.histories.get(name)
             cause = next((each.failed for each in mine.values() if each.failed is not None), None)
             if cause is not None and known is None and cause.origins and _is_over(mine):
                 continue  # a table that is set aside had the name for a moment
             if cause is not None:
-                built[name] = failed(cause)
+                built[table] = failed(cause)
             elif mine:
-                built[name] = _together(known, mine)
+                built[table] = _together(known, mine)
             elif known is not None:
-                built[name] = Built(*known)
+                built[table] = Built(*known)
             else:
                 continue
-            reason = built[name].rows.refused
+            reason = built[table].rows.refused
             if reason is None or (known is not None and known[0].refused is not None):
                 continue
             if has_begun(life_of(last[name]), files, source.histories):
-                built[name] = replace(built[name], failed=rejection(reason))
+                built[table] = replace(built[table], failed=rejection(reason))
     return built
 
 
