@@ -14,7 +14,7 @@ from tailrace.spark.manifest.names import folder_name, made_by
 from tailrace.table_name import TableName
 from tests.spark.history.landing import FORMATS, READERS
 from tests.spark.lake.making import COLUMNS, batch, begun
-from tests.spark.replay import SHOP
+from tools.shop import SHOP
 
 ORDERS = TableName("shop", "orders")
 
