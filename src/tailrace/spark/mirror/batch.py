@@ -27,7 +27,7 @@ from tailrace.spark.mirror.statements import (
     placed,
     restarts,
 )
-from tailrace.spark.mirror.unnamed import Missing, missing_names
+from tailrace.spark.mirror.unnamed import missing_names
 from tailrace.spark.state.cascade.build import carry_out
 from tailrace.spark.state.cascade.keys import links_of
 from tailrace.spark.state.current import patching
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from tailrace.spark.mirror.complete import CompleteTables
     from tailrace.spark.mirror.report import MirrorReport, SkippedStatements
     from tailrace.spark.mirror.splits import Written
-    from tailrace.spark.mirror.unnamed import Answer
+    from tailrace.spark.mirror.unnamed import Answer, Missing
     from tailrace.spark.mirror.wanted import WantedTables
     from tailrace.spark.parquet.deleted import DeletedRows
     from tailrace.spark.runtime.tasks import Given, Result
@@ -107,9 +107,6 @@ class Again:
     def begins_with(self, key: str) -> bool:
         """Whether the batch begins with what the lake has of a table."""
         return self.has(key) and key not in self.anew
-
-
-_NOTHING_MISSING: Final = Missing()
 
 
 class Cut(Exception):
@@ -539,30 +536,24 @@ class Batch:
 
         What later rows tell of the missing names is in `offers`.
         """
+        parts = [(job.split.source, each) for job, each in zip(jobs, results, strict=True)]
         missing: dict[str, Missing] = {}
         for source in self.taken.keys() & set(self.setting.servers):
-            own = [
-                each for each in zip(jobs, results, strict=True) if each[0].split.source == source
-            ]
             splits = self.again.every or self.taken[source].splits
+            own = [each for name, each in parts if name == source]
             missing[source] = found = missing_names(splits, own, self.again.answers)
             self.offers |= found.offers
+        bare = {source: found.bare for source, found in missing.items() if found.bare}
+        parts = [(source, _without(each, bare.get(source, ()))) for source, each in parts]
         more = []
         for job in jobs:
-            found = missing.get(job.split.source, _NOTHING_MISSING)
-            if found.bare:
-                known = job.split.catalogue.without_learned(found.forget)
+            if (source := job.split.source) in bare:
+                known = job.split.catalogue.without_learned(missing[source].forget)
                 split = replace(job.split, catalogue=known)
-                more.append(replace(job, split=split, only=frozenset(found.bare), named=False))
-        parts = [
-            (job.split.source, _without(each, missing.get(job.split.source, _NOTHING_MISSING).bare))
-            for job, each in zip(jobs, results, strict=True)
-        ]
-        if not more:
-            return parts, missing
+                more.append(replace(job, split=split, only=frozenset(bare[source]), named=False))
         total = sum(job.split.end - job.split.start for job in more)
-        bare = self.setting.workers.run(write_split, more, total)
-        parts += [(job.split.source, each) for job, each in zip(more, bare, strict=True)]
+        read = self.setting.workers.run(write_split, more, total)
+        parts += [(job.split.source, each) for job, each in zip(more, read, strict=True)]
         return parts, missing
 
     def _with_gaps(self, histories: Mapping[str, Built]) -> dict[str, Built]:
