@@ -72,7 +72,7 @@ _NEVER: Final = 1 << 127
 class Again:
     """Tables that were set aside and are taken up again; without ``keys`` a batch is of all tables.
 
-    ``names`` are the databases and tables whose rows that takes. A table's changelog lacks the rows
+    ``names`` are the tables whose rows that takes. A table's changelog lacks the rows
     from the ``_seq`` on that ``changelog`` has for it, if any. Tables in ``anew`` are made again
     from nothing. What needs rows that ``strangers``, by table's name, had before, fails. The tables
     are taken to the position ``reached``, from which on they are still set aside; where it is
@@ -81,11 +81,11 @@ class Again:
     the batch may take some: a later statement shows that an answer is not of these rows.
     ``known`` is the schema history with these answers, at the start of the file up to which the
     lake has the source.
-    ``also`` are databases and tables whose rows it takes to carry out the tables' foreign keys.
+    ``also`` are tables whose rows it takes to carry out the tables' foreign keys.
     """
 
     keys: frozenset[str] | None = None
-    names: frozenset[tuple[str, str]] | None = None
+    names: frozenset[TableName] | None = None
     changelog: Mapping[str, int] = field(default_factory=dict)
     anew: frozenset[str] = frozenset()
     strangers: frozenset[str] = frozenset()
@@ -93,11 +93,11 @@ class Again:
     answers: Mapping[TableName, Answer] = field(default_factory=dict)
     every: Sequence[Split] = ()
     known: Catalogue | None = None
-    also: frozenset[tuple[str, str]] = frozenset()
+    also: frozenset[TableName] = frozenset()
 
     @property
-    def read(self) -> frozenset[tuple[str, str]] | None:
-        """The databases and tables whose rows it takes; None: those of all."""
+    def read(self) -> frozenset[TableName] | None:
+        """The tables whose rows it takes; None: all."""
         return None if self.names is None else self.names | self.also
 
     def has(self, key: str) -> bool:
@@ -372,7 +372,7 @@ class Batch:
                     self._fail(SourceTable(source, name), cause, all=True)
             for name, each in done.files.items():
                 files[self._key(source, name)] = list(each)
-            for key in [self._key(source, f"{one}.{two}") for one, two in again.also]:
+            for key in [self._key(source, str(TableName(*each))) for each in again.also]:
                 if not again.has(key):
                     files.pop(key, None)
             found[source] = replace(
