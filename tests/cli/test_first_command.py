@@ -9,7 +9,8 @@ import pytest
 from tests.recorded import ROOT
 from tests.spark.history.landing import READERS
 from tests.spark.lake.test_shop import check_shop
-from tests.spark.replay import SHOP_TABLES, differences
+from tests.spark.replay import differences
+from tools.shop import SHOP_TABLES
 
 _WITHOUT = """
 import sys

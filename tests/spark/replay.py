@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from dataclasses import dataclass, replace
@@ -19,17 +18,8 @@ from tailrace.spark.state.current.build import build
 from tailrace.spark.state.source_changes import SourceChanges
 from tailrace.storage import find
 from tailrace.table_filter import TableFilter
-from tests.recorded import ROOT
 from tools.campaign.mirrored_lake import compare
 from tools.campaign.process import Wrong
-
-SHOP = ROOT / "examples" / "shop"
-SHOP_TABLES = {
-    name: table
-    for flavour in json.loads((SHOP / "expected.json").read_text()).values()
-    for name, table in flavour["tables"].items()
-}
-"""What SELECT said of the shop's tables when the logs were recorded, of both servers."""
 
 
 def run(job, arguments):

@@ -7,14 +7,14 @@ from contextlib import contextmanager
 import psutil
 
 import tailrace
-from tailrace.spark.stream.options import Options, StreamOptions
+from tailrace.spark.stream.options import Options
 from tailrace.spark.stream.reader import StreamReader
 from tailrace.spark.stream.shape import JSON_SCHEMA
 from tests.waiting import DEADLINE, wait_for
 
 
 def stream_reader(**options):
-    return StreamReader(Options.of(options), StreamOptions.of(options), JSON_SCHEMA)
+    return StreamReader(Options.of(options), JSON_SCHEMA)
 
 
 def read_range(reader, start, end):

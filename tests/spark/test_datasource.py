@@ -11,8 +11,8 @@ from tailrace.spark.stream.datasource import newest_schema
 from tailrace.spark.stream.options import Options
 from tailrace.table_name import TableName
 from tests.cli.damaged import damaged, sound
-from tests.spark.replay import SHOP, SHOP_TABLES
 from tests.spark.streaming import run_all
+from tools.shop import SHOP, SHOP_TABLES
 
 
 @pytest.fixture(scope="module")

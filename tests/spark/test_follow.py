@@ -20,10 +20,10 @@ from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.mirror.batches import Batches
 from tailrace.spark.runtime.memory import Tidy, give_back
 from tests.spark.following import Follow, caught_up, check, mark, no_spark, read, url_of, values
-from tests.spark.replay import SHOP, SHOP_TABLES
 from tests.waiting import wait_for
 from tools.dumps import dump_databases
 from tools.proxy import Proxy
+from tools.shop import SHOP, SHOP_TABLES
 
 
 def test_a_backlog_is_worked_off_in_steps(lake):

@@ -1,12 +1,10 @@
 """The lake's versions: what is seen before, at and after each step of a commit."""
 
-import json
 import os
 import shutil
 import subprocess
 import sys
 import unicodedata
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -58,17 +56,19 @@ def check(path, batches):
 
 
 def left(path):
-    """All data files, folders of tables, and versions."""
+    """All data files, folders of tables, and versions; not the spare folders of links."""
     patterns = ("tables/*/[a-z]*/*", "tables/*/[0-9]*", "versions/*")
-    return [each for pattern in patterns for each in (path / "_tailrace").glob(pattern)]
+    found = [each for pattern in patterns for each in (path / "_tailrace").glob(pattern)]
+    return [each for each in found if each.parent.suffix != ".spare"]
 
 
 def linked(path):
-    """What of these the last two versions have, and the note of what the last one has no more."""
+    """What of these the last two versions have."""
     versions = sorted((path / "_tailrace" / "versions").glob("??????"))
     tables = [each.resolve() for version in versions for each in version.iterdir()]
+    parts = [each.resolve().parent for table in tables for each in table.iterdir()]
     files = [each.resolve() for table in tables for each in table.glob("*/part-*")]
-    return {*files, *tables, *versions, versions[-1].with_suffix(".gone.json")}
+    return {*files, *parts, *tables, *versions}
 
 
 def test_versions(tmp_path):
@@ -108,16 +108,14 @@ def test_tables_that_a_batch_is_not_about_are_linked_whole(tmp_path, monkeypatch
         monkeypatch.setattr(
             Path, "symlink_to", lambda to, at: (links.append(to.name), symlink(to, at))
         )
-        for number in range(2, 6):
+        for number in range(2, 12):
             links.clear()
             lake.commit(two_tables(lake, number, "shop.a"))
-            parts = [f"part-{each:06}-000000.parquet" for each in range(1, number + 1)]
-            assert sorted(each for each in links if "part" not in each) == [
-                "now",
-                "shop.a",
-                "shop.b",
-            ]
-            assert set(parts) < set(links)
+            files = [each for each in links if "part" in each]
+            assert sorted({*links}.difference(files)) == ["now", "shop.a", "shop.b"]
+            changelog = {f"part-{each:06}-000000.parquet" for each in range(1, number + 1)}
+            assert {each.name for each in (path / "shop.a" / "changelog").iterdir()} == changelog
+            assert number < 4 or len(files) < 6  # the others are those of a version that is gone
         assert (path / "shop.a").resolve() != folders[0]
         assert (path / "shop.b").resolve() == folders[1]
         assert len(list((path / "shop.b" / "changelog").iterdir())) == 1
@@ -200,32 +198,6 @@ def test_a_link_that_was_removed_comes_back(tmp_path):
     file.unlink()
     with open_store(path) as lake, pytest.raises(PipelineError, match=rf"{file} is gone: bring"):
         lake.refresh(run)
-
-
-@pytest.mark.parametrize(
-    "note",
-    [
-        [["..", "..", "victim"]],
-        [["shop.orders", "current", "../../../../victim"]],
-        [["shop.orders", "..", "victim"]],
-        [["shop.orders", "current", ""]],
-        [["shop.orders", "elsewhere", "victim"]],
-        [["shop.orders", "7", ""]],
-        ["victim"],
-        {},
-    ],
-)
-def test_a_note_of_what_is_gone_removes_nothing_else(tmp_path, note):
-    path, victim = tmp_path / "lake", tmp_path / "victim"
-    commit(path)
-    victim.write_text("mine")
-    for name in ("elsewhere", "7"):
-        (path / "_tailrace" / "tables" / "shop.orders" / name).symlink_to(tmp_path)
-    (path / "_tailrace" / "versions" / "000001.gone.json").write_text(json.dumps(note))
-    with pytest.raises(PipelineError) if note else nullcontext(), open_store(path):
-        pass
-    assert victim.read_text() == "mine"
-    check(path, 1)
 
 
 def test_only_one_process_writes(lake):

@@ -12,7 +12,8 @@ from tailrace.spark import mirror
 from tailrace.spark.lake.open import format_of, open_store
 from tailrace.storage import find
 from tests.cli.damaged import damaged, sound
-from tests.spark.replay import SHOP, SHOP_TABLES, differences
+from tests.spark.replay import differences
+from tools.shop import SHOP, SHOP_TABLES
 
 
 def check(spark, lake):

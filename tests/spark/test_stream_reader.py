@@ -14,15 +14,15 @@ from tailrace.position import Position
 from tailrace.spark.input import backlog, growing_log
 from tailrace.spark.input.cursor import SourceCursor
 from tailrace.spark.stream.datasource import BinlogDataSource
-from tailrace.spark.stream.options import StreamOptions
+from tailrace.spark.stream.options import Options
 from tailrace.storage import find
 from tailrace.times import Time
 from tailrace.transaction import Boundary, BoundaryParser
 from tailrace.transports.gtids import ReadGtids
 from tests.recorded import CORPUS
 from tests.spark.following import Follow, caught_up, check
-from tests.spark.replay import SHOP, SHOP_TABLES
 from tests.spark.streaming import expected, keys, read_range, stream_reader
+from tools.shop import SHOP, SHOP_TABLES
 
 CASES = [
     f"{server}.{case}"
@@ -250,10 +250,11 @@ def test_starts(reader):
 
 
 def test_the_option_is_read_as_starts_are_everywhere():
-    assert StreamOptions.of({"start": "2026-11-21T10:00+02:00"}).start == Time(1795248000_000000)
-    assert StreamOptions.of({}).start is None
+    given = {"path": "/x", "start": "2026-11-21T10:00+02:00"}
+    assert Options.of(given).start == Time(1795248000_000000)
+    assert Options.of({"path": "/x"}).start is None
     with pytest.raises(UsageError, match="option start is oldest, now"):
-        StreamOptions.of({"start": "tomorrow"})
+        Options.of(given | {"start": "tomorrow"})
 
 
 def test_options_that_make_no_sense(reader):

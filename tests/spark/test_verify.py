@@ -19,8 +19,7 @@ from tailrace.spark import mirror
 from tailrace.spark.verify import verify
 from tailrace.spark.verify.digests import SideJob, SideResult, read_side
 from tailrace.spark.verify.report import TableVerdict, VerifyReport
-from tailrace.spark.verify.server import ServerTable, rows
-from tailrace.spark.verify.values import Values, checksums
+from tailrace.spark.verify.values import ServerTable, Values, checksums, server_rows
 from tests.spark.following import BOTH, Follow, no_spark, url_of
 from tests.waiting import DEADLINE
 from tools.campaign.hostile.fake import OK, FakeServer
@@ -366,7 +365,7 @@ def test_rows_of_many_megabytes(source, lake):
     with reading(Source.parse(url_of(source))) as connection:  # bounded by bytes, not by rows
         columns = tuple(columns_of(connection, DATABASE, "three"))
         table = ServerTable(DATABASE, "three", columns, (pa.int32(), pa.string()), ("id",))
-        found = [len(each[0].typed) for each in rows(connection, table, KeyRange(0))]
+        found = [len(each[0].typed) for each in server_rows(connection, table, KeyRange(0))]
     assert found == [5, 4]  # 8 MiB, and the row that is the last of them
 
 

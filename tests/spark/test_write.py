@@ -9,11 +9,11 @@ import tailrace
 from tailrace.constants import Flavour
 from tailrace.errors import StorageError, UsageError
 from tailrace.spark import register
-from tailrace.spark.writer.log import FOLDER, Part, assemble
-from tailrace.spark.writer.rows import write_rows
-from tailrace.spark.writer.write import writer
+from tailrace.spark.writer import writer
 from tailrace.storage import find
 from tailrace.storage.local import LocalFolder
+from tailrace.writing.parts.log import FOLDER, Part, assemble
+from tailrace.writing.parts.rows import write_rows
 from tests.recorded import ROOT
 from tests.spark.following import FLAVOURS
 from tests.spark.replay import differences
@@ -190,9 +190,8 @@ def made(tmp_path, rows, **options):
     """A writer, and the part that a task of it would have written."""
     given = {"path": str(tmp_path), "create": CREATE, **options}
     made = writer(given, rows.schema, overwrite=False)
-    path = made._target.job(made._job) / "part-000000-0"
-    written = write_rows(made._target.form, rows.toArrow().to_batches(), path)
-    return made, Part(0, str(path), tuple(written))
+    path = made._log.job(made._job) / "part-000000-0"
+    return made, Part(0, str(path), write_rows(made._log, rows.toArrow().to_batches(), path))
 
 
 def test_killed_before_the_index_names_the_files(orders, tmp_path, monkeypatch):
@@ -206,12 +205,12 @@ def test_killed_before_the_index_names_the_files(orders, tmp_path, monkeypatch):
 
     monkeypatch.setattr(LocalFolder, "replace", die)
     with pytest.raises(KeyboardInterrupt):
-        assemble(one._target, one._job, [part])
+        assemble(one._log, one._job, [part])
     monkeypatch.undo()
     assert (tmp_path / "binlog.000001").is_file()
     assert not (tmp_path / "binlog.index").exists()
     two, part = made(tmp_path, orders.limit(3))
-    assert assemble(two._target, two._job, [part]) == ["binlog.000001"]
+    assert assemble(two._log, two._job, [part]) == ["binlog.000001"]
     assert len(read(tmp_path)) == 3
     assert files(tmp_path) == ["binlog.000001"]
 
@@ -227,12 +226,12 @@ def test_a_log_that_is_open_is_left_alone(orders, tmp_path):
     with tailrace.create(tmp_path / "binlog.000001", flavour="mysql", server_id=1) as log:
         one, part = made(tmp_path, orders)
         with pytest.raises(StorageError, match="still being written"):
-            assemble(one._target, one._job, [part])
+            assemble(one._log, one._job, [part])
         assert log.files == ["binlog.000001"]
-    assert assemble(one._target, one._job, [part]) == ["binlog.000002"]
+    assert assemble(one._log, one._job, [part]) == ["binlog.000002"]
     two, part = made(tmp_path, orders, flavour="mariadb")
     with pytest.raises(StorageError, match="log of mysql"):
-        assemble(two._target, two._job, [part])
+        assemble(two._log, two._job, [part])
 
 
 # --- real servers ----------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ from tools.campaign.mirrored_here import mirrored
 from tools.campaign.mirrored_lake import LakeReader, compare
 from tools.campaign.process import Wrong
 from tools.campaign.report import Failures, Report
+from tools.shop import SHOP, SHOP_TABLES
 
 if TYPE_CHECKING:
     import argparse
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     Read = Callable[[str, str], pa.Table]
 
 ROOT: Final = Path(__file__).parents[2]
-SHOP: Final = ROOT / "examples" / "shop"
 _BATCH_BYTES: Final = 100_000
 PARTS: Final = ("current", "changelog", "history")
 DUCKDB: Final = "1.5.5"
@@ -49,11 +49,6 @@ _EXTENSIONS: Final = {
     "parquet": [],
     "delta": ["duckdb-extension-delta"],
     "iceberg": ["duckdb-extension-avro", "duckdb-extension-iceberg"],
-}
-EXPECTED: Final = {
-    name: table
-    for flavour in json.loads((SHOP / "expected.json").read_text()).values()
-    for name, table in flavour["tables"].items()
 }
 
 
@@ -171,7 +166,7 @@ def check(lake: Lake, reader: str, report: ReadersReport) -> None:
     for name in lake.names:
         with report.noting(f"{lake.format}, {reader}: {name}"):
             rows = read(name, "current")
-            compare(name, rows, EXPECTED[name])
+            compare(name, rows, SHOP_TABLES[name])
             report.tables += 1
             report.rows += rows.num_rows
             for part in ("changelog", "history"):
@@ -195,7 +190,7 @@ def reports(given: argparse.Namespace) -> Iterator[Report]:
             manifest = LakeView.open(folder / "lake").manifest
             states = [each.current for each in manifest.tables.values() if each.current]
             deleted = sum(file.deleted for each in states for file in each.data)
-            lake = Lake(folder / "lake", format, [*EXPECTED])
+            lake = Lake(folder / "lake", format, [*SHOP_TABLES])
             for reader in READERS:
                 report = ReadersReport(format, reader, manifest.version, deleted=deleted)
                 with report.noting(f"{format}, {reader}"):

@@ -282,9 +282,9 @@ def replaced(array: pa.BinaryArray, values: Mapping[int, bytes]) -> pa.BinaryArr
     return pc.replace_with_mask(array, places, others)
 
 
-def presence(before: Array, after: Array, valid: pa.Buffer, length: int) -> pa.Array:
+def presence(before: Array, after: Array, valid: pa.Buffer | None, length: int) -> pa.Array:
     """The ``_present`` column, from two bitmaps of the same size for each row."""
-    size = len(before) // length if length else 0
+    size = before.size // length if length else 0
     offsets = pa.py_buffer(np.arange(length + 1, dtype=np.int32) * np.int32(size))
     children = [
         pa.Array.from_buffers(pa.binary(), length, [None, offsets, pa.py_buffer(bits)])

@@ -81,6 +81,15 @@ def _name(draft: Path, path: Path) -> None:
         draft.unlink()
 
 
+def sync(path: Path) -> None:
+    """Make a file, or a folder's own entries, survive a power cut. Raises OSError."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 @dataclass(frozen=True)
 class LocalStore:
     """The files of a folder on disk, for reading: also those whose names no log can have."""
@@ -249,11 +258,7 @@ class LocalFolder(LocalStore):
     def _sync(self) -> None:
         """Make the folder's own entries survive a power cut."""
         with told(self.folder):
-            handle = os.open(self.folder, os.O_RDONLY)
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)
+            sync(self.folder)
 
     @staticmethod
     def _lock(path: Path, handle: int) -> None:

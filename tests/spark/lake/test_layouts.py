@@ -29,7 +29,8 @@ from tests.spark.following import Follow
 from tests.spark.history.landing import FORMATS, parquet_rows
 from tests.spark.lake.journals import documents, rewrite, saved
 from tests.spark.lake.patching import READERS
-from tests.spark.replay import SHOP, SHOP_TABLES, differences
+from tests.spark.replay import differences
+from tools.shop import SHOP, SHOP_TABLES
 
 GOLDEN = Path(__file__).parent / "golden"
 ODD = GOLDEN / "odd.binlog.000001"

@@ -81,6 +81,18 @@ def ended(opened, action):
     return ""
 
 
+def links(lake):
+    """The links by which readers of a Parquet lake find files, with what they lead to."""
+    inner = lake / "_tailrace"
+    found = [
+        *lake.glob("*"),
+        *inner.glob("*"),
+        *inner.glob("tables/**/*"),
+        *inner.glob("versions/*/*"),
+    ]
+    return {each: each.readlink() for each in found if each.is_symlink()}
+
+
 def pause(lake, kind, at, late):
     """A writer, before a step of which another one takes over, which commits before the first one
     continues, or ``late``, after it has ended: the errors of both; None if there are not so many steps.
@@ -91,7 +103,7 @@ def pause(lake, kind, at, late):
         others.append(open_store(lake, kind).__enter__())
         if not late:
             commit(others[0])
-        others.append(count(others[0]))
+        others.extend((count(others[0]), links(lake)))
 
     pausing = Pause(at, take_over)
     with pytest.MonkeyPatch.context() as patch:
@@ -100,9 +112,10 @@ def pause(lake, kind, at, late):
         first = ended(open_store(lake, kind).__enter__, commit)
     if not others:
         return None
-    other, then = others
+    other, then, found = others
     if first:
         assert count(LakeView.open(lake)) == then, at
+        assert links(lake) == found, at
     return first, ended(lambda: other, commit if late else count)
 
 

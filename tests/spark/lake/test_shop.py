@@ -5,7 +5,8 @@ import pytest
 from tailrace.spark import mirror
 from tests.spark.history.landing import READERS
 from tests.spark.lake.making import reopened
-from tests.spark.replay import SHOP, SHOP_TABLES, differences
+from tests.spark.replay import differences
+from tools.shop import SHOP, SHOP_TABLES
 
 
 @pytest.mark.slow

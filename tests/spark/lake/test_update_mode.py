@@ -11,7 +11,7 @@ from tailrace.spark.manifest.manifest import Manifest
 from tailrace.spark.mirror.batch import Batch, Setting
 from tailrace.spark.mirror.batches import Batches
 from tests.spark.history.landing import land
-from tests.spark.replay import SHOP
+from tools.shop import SHOP
 
 
 def test_a_new_lake_has_its_formats_mode():

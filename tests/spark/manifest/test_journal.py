@@ -11,6 +11,7 @@ import pytest
 from tailrace.errors import PipelineError
 from tailrace.position import Position
 from tailrace.spark.manifest import document, journal, json_file
+from tailrace.spark.manifest.document import difference, patched
 from tailrace.spark.manifest.journal import Journal
 from tailrace.spark.manifest.lake_options import KEEP, LakeOptions
 from tailrace.spark.manifest.manifest import (
@@ -21,7 +22,6 @@ from tailrace.spark.manifest.manifest import (
     TableState,
 )
 from tailrace.spark.manifest.manifest_json import Histories, lake_json, table_json, table_of
-from tailrace.spark.manifest.merge_patch import difference, patched
 from tailrace.spark.manifest.on_disk import LocalObjects
 from tailrace.spark.manifest.status import INCOMPLETE, SET_ASIDE, Status
 from tailrace.storage.objects.bucket import ObjectExists, bucket_of

@@ -18,7 +18,7 @@ from tailrace.table_name import TableName
 from tests.spark.following import url_of
 from tests.spark.history.landing import FORMATS, READERS
 from tests.spark.lake.journals import saved
-from tests.spark.replay import SHOP
+from tools.shop import SHOP
 
 CJK = "表" * 45
 DATABASES = ("shop", CJK)

@@ -180,8 +180,9 @@ def _mutated_file(folder: Path, kind: str, seed: str) -> None:
 
 
 def _linked(folder: Path, kind: str, name: str) -> None:
-    """A folder or file of the lake is a link that leads outside."""
+    """A folder or file of the lake is a link that leads outside, or to what its name says."""
     lake = _lake(folder, kind)
+    name, _, target = name.partition(" -> ")
     victim = outside(folder)
     now = (lake / "_tailrace" / "now").resolve()
     path = lake / name.format(now=now.relative_to(lake.resolve()))
@@ -190,17 +191,33 @@ def _linked(folder: Path, kind: str, name: str) -> None:
     else:
         path.unlink(missing_ok=True)
     path.parent.mkdir(parents=True, exist_ok=True)
-    of_file = path.suffix in {".db", ".jsonl", ".tmp"}
-    path.symlink_to(victim / "authorized_keys" if of_file else victim)
+    of_file = path.suffix in {".db", ".jsonl", ".parquet", ".tmp"}
+    path.symlink_to(target or (victim / "authorized_keys" if of_file else victim))
     _use(lake, kind)
 
 
+_WRONG: Final = ("co.b@0020d/000002", "warehouse.stock/current", "warehouse.stock/2", "../..")
+"""Where no link to a folder of the table leads."""
+_STOCK: Final = "_tailrace/tables/warehouse.stock"
 _LINKS: Final = {
     "parquet": (
         *("_tailrace", "_tailrace/now", "_tailrace/versions", "_tailrace/staging"),
         *("_tailrace/sources", "_tailrace/claims", "{now}", "{now}/warehouse.stock"),
         *("_tailrace/versions/000003", "_tailrace/journal", "_tailrace/journal/000002.jsonl"),
         *("_tailrace/journal/000003.jsonl", "_tailrace/journal/.000003.jsonl.tmp"),
+        *("_tailrace/versions/000001", "_tailrace/versions/000001 -> 000001"),
+        *("_tailrace/versions/000001 -> 000002", "_tailrace/versions/000003 -> 000002"),
+        *("{now}/warehouse.stock -> warehouse.stock", "{now}/x.y -> ../../tables/x.y/000001"),
+        *(f"{{now}}/warehouse.stock -> ../../tables/{name}" for name in _WRONG),
+        *("_tailrace/tables", "_tailrace/now.0000000001", "_tailrace/now.0000000001 -> now"),
+        *(f"{_STOCK}{end}" for end in ("", " -> warehouse.stock", " -> co.b@0020d")),
+        *(
+            f"{_STOCK}/{name}{end}"
+            for name in ("current", "000001", "000002", "000003", "current.spare")
+            for end in ("", " -> changelog", f" -> {name}")
+        ),
+        *(f"{_STOCK}/{name}" for name in ("000002/current", "current/part-000001-000000.parquet")),
+        f"{_STOCK}/000002/current/part-000001-000000.parquet",
     ),
     "delta": (
         *("_tailrace/journal", "warehouse.stock", "warehouse.stock/_delta_log"),

@@ -368,6 +368,8 @@ class Lake(LakeFolder):
                 at = since(manifest.sources.get(state.source))
                 cause = failure(causes[0])
                 names = failed.keys() & state.parts.values()
+                if manifest.options.lists_files:
+                    names = set()  # its next step lists all files (`TableBatch`)
                 rest = whole_json([step for step in steps if step.table in names])
                 fresh = waiting(state, manifest.options.keep, version, cause, at)
                 tables[key] = replace(fresh, rest=tuple(rest))
@@ -388,7 +390,8 @@ class Lake(LakeFolder):
                 continue
             marks: dict[str, str | None] = {}
             try:
-                for step in self._rest(key, state, status.batch):
+                lists_files = self.manifest.options.lists_files
+                for step in () if lists_files else self._rest(key, state, status.batch):
                     marks[step.table] = self._take(step, status.batch, overrule=True)
             except Exception as error:  # noqa: BLE001 - `failure` raises what is not its own
                 failed[key] = failure(error)

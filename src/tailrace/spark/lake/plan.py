@@ -115,14 +115,15 @@ class TableBatch:
                 nothing = replace(state, changelog=(), current=None, history=None)
                 found[key] = self.before.tables.get(key, nothing)
         found = {key: asides.marked(key, state) for key, state in found.items()}
-        self._mark(found, steps)
+        self._mark(found, steps, bool(asides.retried & states.keys()))
         return found
 
-    def _mark(self, states: Mapping[str, TableState], first: int) -> None:
+    def _mark(self, states: Mapping[str, TableState], first: int, retried: bool) -> None:
         """Let the tables have the property that says what of them is set aside (`MARK`).
 
         ``first`` is the number of the states' first step. What has no step gets one, if the lake
-        has the table, and its mark changes. Of a table without a log all parts are made together.
+        has the table, and its mark changes. Of a table without a log all parts are made together,
+        also where it is taken up again (``retried``): it may have been left out of a batch.
         """
         own = {step.table for step in self.steps[first:]}
         before = {k: each for k in states if (each := self.before.tables.get(k)) is not None}
@@ -135,7 +136,7 @@ class TableBatch:
             ):
                 continue
             if self.options.lists_files:
-                if own:
+                if own or retried:
                     self.steps.append(Step(name, goes=""))
             elif _mark(states, part) != _mark(before, part):
                 self.steps.append(Step(name))

@@ -15,12 +15,12 @@ from tailrace.spark.lake.folder import INNER, read_committed
 from tailrace.spark.lake.formats import locate
 from tailrace.spark.lake.iceberg.paths import data_file
 from tailrace.spark.manifest.journal import FOLDER
-from tailrace.spark.manifest.paths import lake_path
+from tailrace.spark.manifest.paths import lake_path, within
 from tailrace.spark.parquet.deleted import NO_ROWS, without
 from tailrace.spark.parquet.footer import row_groups
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from tailrace.spark.lake.steps import Content
     from tailrace.spark.lake.tables import Tables
@@ -98,8 +98,7 @@ class LakeView:
             return []
         part, tables = table.parts["current"], self._tables
         if self.manifest.options.lists_files:
-            folder = tables.folder(part)
-            return [LakeFile(str(folder / file.name)) for file in table.current.data]
+            return list(self._listed(part, [file.name for file in table.current.data]).values())
         now = tables.content(part)
         return [] if now is None else list(_files(tables.folder(part), now).values())
 
@@ -114,16 +113,20 @@ class LakeView:
         if not files:
             return {}
         tables, part = self._tables, table.parts["current"]
-        folder = tables.folder(part)
         if self.manifest.options.lists_files:
-            return {name: LakeFile(str(folder / name)) for name in files}
+            return self._listed(part, files)
         try:
             then = tables.content(part, mark)
         except PipelineError:
             return None
         if then is None or then.files != frozenset(files):
             return None
-        return _files(folder, then)
+        return _files(tables.folder(part), then)
+
+    def _listed(self, part: str, names: Iterable[str]) -> dict[str, LakeFile]:
+        """The files that the manifest lists, in a folder to which others may be able to write."""
+        folder = self._tables.folder(part)
+        return {name: LakeFile(str(within(self.path, folder / name))) for name in names}
 
     @property
     def _tables(self) -> Tables:

@@ -24,15 +24,12 @@ if TYPE_CHECKING:
 
 def check_lake(manifest: Manifest) -> None:
     """Raises ValueError that says which parts of a manifest do not fit together; not of tables."""
-    for name, source in manifest.sources.items():
-        if not name:
-            raise ValueError("a source has no name")
+    if "" in manifest.sources:
+        raise ValueError("a source has no name")
+    points = [point for each in manifest.points.values() for point in each.values()]
+    for source in (*manifest.sources.values(), *points):
         for log in (source.file, *source.files):
             _check_log(log)
-    for points in manifest.points.values():
-        for point in points.values():
-            for log in (point.file, *point.files):
-                _check_log(log)
 
 
 def check_names(tables: Mapping[str, TableState]) -> None:
@@ -88,10 +85,9 @@ def _check_table(manifest: Manifest, key: str, state: TableState) -> None:
         raise ValueError("it has no key")
     for part, rows in (("current", current), ("history", state.history)):
         if rows is not None:
-            _check_rows(rows)
+            _check_rows(manifest, state, part, rows)
             _check_files(manifest, rows.placed, named=True)
             _check_files(manifest, rows.closed, named=named)
-            _check_part(manifest, state, part, rows)
 
 
 def _check_statuses(manifest: Manifest, state: TableState) -> None:
@@ -107,18 +103,14 @@ def _check_statuses(manifest: Manifest, state: TableState) -> None:
                 raise ValueError(f"what is known at {since[:80]!r} is missing")
 
 
-def _check_rows(rows: TableRows) -> None:
+def _check_rows(manifest: Manifest, state: TableState, part: str, rows: TableRows) -> None:
     _unique(rows.columns)
     _among(rows.key, rows.columns.names, "a column of the key")
-    if (rows.refused is not None or not rows.key) and rows.placed:
+    there = bool(rows.key) and rows.refused is None
+    if not there and rows.placed:
         raise ValueError("it has rows, and no key or a reason to have none")
-
-
-def _check_part(manifest: Manifest, state: TableState, part: str, found: TableRows) -> None:
-    """What has rows is in a table of the lake's."""
     if part not in manifest.options.keep:
         raise ValueError(f"it has a {part}, which the lake does not keep")
-    there = bool(found.key) and found.refused is None
     if there and part not in state.parts:
         raise ValueError(f"which table has its {part} is missing")
 

@@ -4,7 +4,10 @@
     CHANGE
 
 The first line has the bytes of each other line, in their order, and null for a table that goes. A
-CHANGE is a merge patch (`merge_patch`), or a list of one value, which replaces what was before.
+CHANGE is a merge patch (RFC 7396), or a list of one value, which replaces what was before. A patch
+has the members that differ, each with its new value, and null for one that goes. So it cannot say
+that a member is null, nor in which order members are: `change` compares what a patch makes with
+what it was to make.
 """
 
 from __future__ import annotations
@@ -17,7 +20,6 @@ from tailrace.errors import PipelineError
 from tailrace.printable import short_repr
 from tailrace.spark.manifest.damage import reading_file
 from tailrace.spark.manifest.json_file import LARGEST, check_size, parse
-from tailrace.spark.manifest.merge_patch import difference, patched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -131,4 +133,32 @@ def folded(lines: Iterable[Line]) -> Any:
     for line in lines:
         with reading_file(line.path, WHAT):
             made = changed(made, parse(bytes(line.content)))
+    return made
+
+
+def difference(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """The patch from one object to another; parts that are one object in both are not compared."""
+    patch: dict[str, Any] = {name: None for name in old if name not in new}
+    for name, value in new.items():
+        before = old.get(name)
+        if before is value and name in old:
+            continue
+        if isinstance(before, dict) and isinstance(value, dict):
+            if inner := difference(before, value):
+                patch[name] = inner
+        elif name not in old or before != value:
+            patch[name] = value
+    return patch
+
+
+def patched(old: Any, patch: Any) -> Any:
+    """What a patch makes of a value, which is not changed itself."""
+    if not isinstance(patch, dict):
+        return patch
+    made = dict(old) if isinstance(old, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            made.pop(name, None)
+        else:
+            made[name] = patched(made.get(name), value)
     return made

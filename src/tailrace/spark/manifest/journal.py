@@ -55,8 +55,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from typing import TypeVar
 
-    import pyarrow as pa
-
     from tailrace.spark.manifest.manifest import TableState
     from tailrace.storage.objects.bucket import Objects
 
@@ -364,22 +362,11 @@ def _changes(
             found[key] = None
         elif known is None:
             found[key] = [table_json(state)]
-        elif known is not state and not _is_same(known, state):
+        elif known is not state:
             made = change(table_json(known), table_json(state), partial(_makes, state))
             if made:
                 found[key] = made
     return found
-
-
-def _is_same(one: TableState, other: TableState) -> bool:
-    """Whether two states are equal, with what is noted at their columns."""
-    pairs = zip(_schemas(one), _schemas(other), strict=False)
-    return one == other and all(a is b or a.equals(b, check_metadata=True) for a, b in pairs)
-
-
-def _schemas(state: TableState) -> list[pa.Schema]:
-    found = [state.columns, *(state.shapes[part] for part in sorted(state.shapes))]
-    return [*found, *(each.columns for each in (state.current, state.history) if each is not None)]
 
 
 def _makes(state: TableState, value: dict[str, Any]) -> bool:

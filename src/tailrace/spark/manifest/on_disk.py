@@ -11,48 +11,50 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import StorageError
 from tailrace.spark.manifest.paths import open_plain
+from tailrace.storage.local import sync
 from tailrace.storage.objects.bucket import Listing, NoSuchObject, ObjectExists
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
+    from typing import TextIO
 
 _FEW: Final = 4
 """Fewer files are brought to disk sooner than threads are started."""
 
 
-def write_file(path: Path, pieces: Iterable[str]) -> None:
+def write_file(path: Path, pieces: Iterable[str], *, new: bool = False) -> None:
     """Write a file in one step: whoever reads it meets all of it, or what was there before.
 
     It is on disk then; its name is when its folder is (`to_disk`). A link at its place is replaced,
-    and not followed. Raises OSError.
+    and not followed. No other process has a draft of its name. Raises OSError; with ``new`` also
+    FileExistsError where there is a file of that name: the draft gets the name by a hard link,
+    which unlike a rename replaces no file.
     """
-    temporary = path.with_name(f".{path.name}.{token_hex(8)}.tmp")
-    write_new_file(temporary, pieces)
-    temporary.replace(path)
+    draft = path.with_name(f".{path.name[:200]}.{token_hex(8)}.tmp")
+    try:
+        write_new_file(draft, pieces)
+        if new:
+            path.hardlink_to(draft)
+        else:
+            draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def write_new_file(path: Path, pieces: Iterable[str]) -> None:
     """Write a file in the place of whatever has its name, links included. Raises OSError."""
     path.unlink(missing_ok=True)
     with path.open("x", encoding="utf-8") as file:
-        file.writelines(pieces)
-        file.flush()
-        os.fsync(file.fileno())
+        _write(file, pieces)
 
 
 def put_new_file(path: Path, pieces: Iterable[str]) -> None:
     """Create a file in one step: whole, on disk, and its name too.
 
-    Raises FileExistsError where there is one of that name, and OSError. The draft gets the name by
-    a hard link, which unlike a rename replaces no file. No other process has a draft of its name.
+    Raises FileExistsError where there is one of that name, and OSError.
     """
-    draft = path.with_name(f".{path.name[:200]}.{token_hex(8)}.tmp")
-    try:
-        write_new_file(draft, pieces)
-        path.hardlink_to(draft)
-    finally:
-        draft.unlink(missing_ok=True)
+    write_file(path, pieces, new=True)
     to_disk([path.parent])
 
 
@@ -60,9 +62,13 @@ def add_to_file(path: Path, text: str) -> None:
     """Add text to a file's end, on disk. Raises OSError, also where the file is a link."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
     with open(os.open(path, flags, 0o666), "a", encoding="utf-8") as file:  # noqa: PTH123
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
+        _write(file, [text])
+
+
+def _write(file: TextIO, pieces: Iterable[str]) -> None:
+    file.writelines(pieces)
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def to_disk(paths: Iterable[Path]) -> None:
@@ -70,18 +76,10 @@ def to_disk(paths: Iterable[Path]) -> None:
     wanted = list(paths)
     if len(wanted) < _FEW:
         for path in wanted:
-            _sync(path)
+            sync(path)
         return
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(_sync, wanted))
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        list(pool.map(sync, wanted))
 
 
 @dataclass(frozen=True)
@@ -124,11 +122,8 @@ class LocalObjects:
             if not path.parent.exists():
                 path.parent.mkdir(parents=True)
                 to_disk([path.parent.parent])
-            if new:
-                put_new_file(path, [content.decode()])
-            else:
-                write_file(path, [content.decode()])
-                to_disk([path.parent])
+            write_file(path, [content.decode()], new=new)
+            to_disk([path.parent])
 
     def remove(self, *keys: str) -> None:
         """Delete files, those that exist."""

@@ -1,7 +1,7 @@
 """Options of Spark's data sources: texts, under names in any case.
 
 A table of `Option` declares them: those of reads and of streams in `tailrace.spark.stream.options`,
-those of writes in `tailrace.spark.writer.write`.
+those of writes in `tailrace.spark.writer`.
 """
 
 from __future__ import annotations
@@ -30,6 +30,11 @@ def choice(*values: str) -> Callable[[str, str], str]:
         raise UsageError(f"{name} is {' or '.join(values)}, and not {given.lower()!r}")
 
     return chosen
+
+
+def flag(given: str, name: str) -> bool:
+    """``true`` or ``false``."""
+    return choice("true", "false")(given, name) == "true"
 
 
 def number(least: int = 1, most: int | None = None) -> Kind:

@@ -13,6 +13,7 @@ import contextlib
 import hashlib
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -34,8 +35,8 @@ From Java 24 on ``Subject.getSubject`` is gone, without which Hadoop opens no fi
 _SCRIPT: Final = """\
 #!/bin/sh
 # Made by tailrace.spark.runtime.java; made again when it is missing.
-java='@JAVA@'
-archive='@ARCHIVE@'
+java=@JAVA@
+archive=@ARCHIVE@
 spark=
 for argument do
     shift
@@ -78,10 +79,10 @@ def java_home(cache: Path | None = None) -> Path:
     script = _script(java, archive := _archive(folder, java))
     home = archive.parent / f"home-{hashlib.sha256(script.encode()).hexdigest()[:16]}"
     try:
-        _write(home / "bin" / "java", script)
+        place(home / "bin" / "java", script, 0o755)
     except OSError:
         home = passing_cache("java")
-        _write(home / "bin" / "java", script)
+        place(home / "bin" / "java", script, 0o755)
     return home
 
 
@@ -151,23 +152,18 @@ def _archive(folder: Path, java: Path) -> Path:
 
 
 def _script(java: Path, archive: Path) -> str:
-    values = {"@JAVA@": _quoted(java), "@ARCHIVE@": _quoted(archive)}
+    values = {"@JAVA@": shlex.quote(str(java)), "@ARCHIVE@": shlex.quote(str(archive))}
     return re.sub(r"@[A-Z_]+@", lambda found: values.get(found[0], found[0]), _SCRIPT)
 
 
-def _quoted(path: Path) -> str:
-    """The path for between single quotes of a shell script."""
-    return str(path).replace("'", "'\\''")
-
-
-def _write(path: Path, script: str) -> None:
-    """Put the script in place in one step, unless it is there."""
+def place(path: Path, text: str, mode: int) -> Path:
+    """Put a file in place in one step, unless it is there. Raises OSError."""
     with contextlib.suppress(OSError, UnicodeDecodeError):
-        if path.read_text("utf-8") == script and os.access(path, os.X_OK):
-            return
+        if path.read_text("utf-8") == text and path.stat().st_mode & mode == mode:
+            return path
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False) as file:
-        file.write(script)
+        file.write(text)
     fresh = Path(file.name)
-    fresh.chmod(0o755)
-    fresh.replace(path)
+    fresh.chmod(mode)
+    return fresh.replace(path)

@@ -10,7 +10,6 @@ import contextlib
 import fcntl
 import os
 import sys
-import tempfile
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,7 +20,7 @@ from tailrace.errors import PipelineError
 from tailrace.extras import missing
 from tailrace.printable import first_line
 from tailrace.spark.runtime.fit import is_submitted
-from tailrace.spark.runtime.java import java_home
+from tailrace.spark.runtime.java import java_home, place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,34 +58,23 @@ def session(
 
     if running := SparkSession.getActiveSession():
         return running
-    if is_submitted():
-        return _submitted(SparkSession)
     builder = SparkSession.builder.appName("tailrace")
-    settings = _settings(cores, _log_settings(log_level)) | (conf or {})
+    submitted = is_submitted()
+    settings = {} if submitted else _settings(cores, _log_settings(log_level)) | (conf or {})
     for name, value in settings.items():
         builder = builder.config(name, value)
-    with _environment(), one_at_a_time(settings.get("spark.jars.ivy")):
+    environment = contextlib.nullcontext() if submitted else _environment()
+    with environment, one_at_a_time(settings.get("spark.jars.ivy")):
         try:
-            return builder.getOrCreate()
+            started = builder.getOrCreate()
         except PySparkException as error:
             raise PipelineError(f"Spark did not start: {first_line(error)}") from error
-
-
-def _submitted(sessions: type[SparkSession]) -> SparkSession:
-    """The session of the Spark that spark-submit has started."""
-    from pyspark.errors import PySparkException  # noqa: PLC0415 - as above
-
-    try:
-        running = sessions.builder.appName("tailrace").getOrCreate()
-    except PySparkException as error:
-        raise PipelineError(f"Spark did not start: {first_line(error)}") from error
-    started, installed = running.version.split(".")[:2], version("pyspark").split(".")[:2]
-    if started != installed:
+    if submitted and started.version.split(".")[:2] != version("pyspark").split(".")[:2]:
         raise PipelineError(
-            f"spark-submit is of Spark {running.version}, and pyspark {version('pyspark')} is "
+            f"spark-submit is of Spark {started.version}, and pyspark {version('pyspark')} is "
             "installed beside Tailrace: have the same version of both"
         )
-    return running
+    return started
 
 
 def _settings(cores: int | None, logging: Path) -> dict[str, str]:
@@ -111,20 +99,11 @@ def _settings(cores: int | None, logging: Path) -> dict[str, str]:
 
 def _log_settings(level: str) -> Path:
     """A file that tells Log4j the level: it reads its settings before Spark could change them."""
-    content = _LOGGING.format(level=level)
+    name, content = f"log4j2-{level}.properties", _LOGGING.format(level=level)
     try:
-        return _kept_settings(own_cache("java"), level, content)
+        return place(own_cache("java") / name, content, 0o600)
     except OSError:  # somebody else's, which may be read
-        return _kept_settings(passing_cache("java"), level, content)
-
-
-def _kept_settings(folder: Path, level: str, content: str) -> Path:
-    path = folder / f"log4j2-{level}.properties"
-    if not path.exists():
-        with tempfile.NamedTemporaryFile("w", dir=folder, delete=False) as file:
-            file.write(content)
-        Path(file.name).replace(path)
-    return path
+        return place(passing_cache("java") / name, content, 0o600)
 
 
 @contextlib.contextmanager
@@ -146,8 +125,7 @@ def _environment() -> Iterator[None]:
     package = find_spec("pyspark")
     if package is None or package.origin is None:
         raise missing("spark", "pyspark", "a Spark session")
-    changes: dict[str, str | None] = {
-        **dict.fromkeys(_FOREIGN),
+    changes = {
         "JAVA_HOME": str(java_home()),
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
@@ -155,17 +133,11 @@ def _environment() -> Iterator[None]:
         "SPARK_LAUNCHER_OPTS": _QUICK_JAVA,
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
-    before = {name: os.environ.get(name) for name in changes}
+    before = {name: os.environ.pop(name, None) for name in (*_FOREIGN, *changes)}
+    os.environ.update(changes)
     try:
-        _set(changes)
         yield
     finally:
-        _set(before)
-
-
-def _set(values: dict[str, str | None]) -> None:
-    for name, value in values.items():
-        if value is None:
+        for name in before:
             os.environ.pop(name, None)
-        else:
-            os.environ[name] = value
+        os.environ.update({name: value for name, value in before.items() if value is not None})

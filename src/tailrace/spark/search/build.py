@@ -12,11 +12,10 @@ index's position. The next run removes what a killed run made and did not publis
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 import time
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
@@ -55,9 +54,7 @@ if TYPE_CHECKING:
 
     from tailrace.log.sources import AnyLog
     from tailrace.schema.letter_case import LowerCase
-    from tailrace.selection import Start
     from tailrace.spark.input.growing_log import GrowingLog
-    from tailrace.transports.base import Record, Stream
 
 _LOOK_SECONDS: Final = 0.05
 _BATCH_BYTES: Final = 16 << 20
@@ -82,20 +79,9 @@ class _Copy:
 
     def __init__(self, folder: str) -> None:
         (series,) = find(folder)
-        self._files = SeriesTransport(series)
-        self.name = series.name
-
-    def peek(self) -> Record | None:
-        """The first event."""
-        return self._files.peek()
-
-    def locate(self, start: Start | None) -> Position:
-        """Where a start is."""
-        return self._files.locate(start)
-
-    def read(self, start: Start | None, *, follow: bool) -> Stream:
-        """The events from there on."""
-        return self._files.read(start, follow=follow)
+        files = SeriesTransport(series)
+        self.name, self.peek = files.name, files.peek
+        self.locate, self.read = files.locate, files.read
 
 
 @dataclass(frozen=True)
@@ -237,7 +223,6 @@ def index(
         place = _work(into, work, stack)
         versions = versions_of(into, FILE, place / "index")
         stack.enter_context(versions.alone())
-        shutil.rmtree(place / "run", ignore_errors=True)
         head = versions.head()
         found = None if head is None else Manifest.loads(head, str(into))
         if found is not None:
@@ -254,7 +239,7 @@ def index(
         is_lake = server is None and not names_object(source) and LakeView.is_there(source)
         if spark is None and not (is_lake and len(manifest.shards) == 1):
             spark = session()
-        indexing = _Indexing(spark, versions, manifest, log, place, on_progress)
+        indexing = _Indexing(spark, versions, manifest, log, on_progress)
         begin = indexing.begin(is_new=found is None, is_lake=is_lake)
         if is_lake:
             if schema is not None or keyring is not None:
@@ -281,31 +266,19 @@ def _work(into: str | Path, work: str | Path | None, stack: ExitStack) -> Path:
     return place.resolve()
 
 
-def _own(work: Path, kind: str) -> Path:
-    """A new folder in the work folder, which goes at the end; of a killed call, at the next one."""
-    return work / "run" / f"{kind}-{token_hex(8)}"
-
-
+@dataclass
 class _Indexing:
     """The driver: has the next versions made, and publishes them together."""
 
-    def __init__(
-        self,
-        spark: SparkSession | None,
-        versions: Versions,
-        manifest: Manifest,
-        log: _Log,
-        work: Path,
-        on_progress: Callable[[Indexed], object] | None,
-    ) -> None:
-        self.done = Indexed()
-        self._spark = spark
-        self._versions = versions
-        self._manifest = manifest
-        self._log = log
-        self._work = work
-        self._on_progress = on_progress
-        self._shards: list[str | None] = [None] * len(manifest.shards)
+    spark: SparkSession | None
+    versions: Versions
+    manifest: Manifest
+    log: _Log
+    on_progress: Callable[[Indexed], object] | None
+    done: Indexed = field(default_factory=Indexed)
+
+    def __post_init__(self) -> None:
+        self._shards: list[str | None] = [None] * len(self.manifest.shards)
         self._published: tuple[str, ...] = ()
         self._hold: Position | None = None
 
@@ -316,19 +289,19 @@ class _Indexing:
         transaction of its own: readers see them when all shards were brought to one position.
         """
         if not is_new:
-            self._shards = [*self._manifest.shards]
-            self._published = self._manifest.shards
-            self._versions.clean(self._published)
-            shard = open_shard(self._versions.bring(self._published[0]), self._manifest.analyser)
+            self._shards = [*self.manifest.shards]
+            self._published = self.manifest.shards
+            self.versions.clean(self._published)
+            shard = open_shard(self.versions.bring(self._published[0]), self.manifest.analyser)
             state = state_in(shard, shard.searcher())
             if (state.lake is not None) is not is_lake:
                 kind = "a log" if is_lake else "a lake"
                 raise UsageError(f"the index is of {kind}: give that, or another --into")
             if not is_lake:
-                check_indexed(_log_of(self._log), state)
+                check_indexed(_log_of(self.log), state)
             self.done = Indexed(position=state.position, time=state.time)
             return state.position
-        if self._log.server is None or Server.parse(self._log.server).start is not None:
+        if self.log.server is None or Server.parse(self.log.server).start is not None:
             return None
         made = self._made()
         positions = [each.position for each in made]
@@ -355,7 +328,7 @@ class _Indexing:
 
     def follow(self, log: GrowingLog, stop: threading.Event | None, *, follow: bool) -> None:
         """Follow the log, or take in what it has by now."""
-        schema = self._log.options["schema"]
+        schema = self.log.options["schema"]
         backlog = Backlog(() if schema is None else load(schema), log.saved(None))
         first = log.begin(backlog)
         until = None if follow else log.present_end(backlog, first)
@@ -381,14 +354,14 @@ class _Indexing:
         end: Position | None = None,
         lake: LakeView | None = None,
     ) -> list[_Made]:
-        manifest = self._manifest.dumps()
+        manifest = self.manifest.dumps()
         jobs = [
-            _Job(self._versions, manifest, number, base, self._log, first, end, lake)
+            _Job(self.versions, manifest, number, base, self.log, first, end, lake)
             for number, base in enumerate(self._shards)
         ]
-        if self._spark is None:
+        if self.spark is None:
             return [_make(job) for job in jobs]
-        return run(self._spark, _make, jobs)
+        return run(self.spark, _make, jobs)
 
     def _take(self, made: list[_Made], hold: Position, end: Position) -> None:
         """Publish the new versions, if they are of one position, else when a later batch was made.
@@ -403,8 +376,8 @@ class _Indexing:
         if self._hold <= end:
             self._hold = None
             shards = tuple(each.name for each in made)
-            self._versions.publish(replace(self._manifest, shards=shards).dumps())
-            self._versions.clean({*shards, *self._published})
+            self.versions.publish(replace(self.manifest, shards=shards).dumps())
+            self.versions.clean({*shards, *self._published})
             self._published = shards
-        if self._on_progress is not None:
-            self._on_progress(self.done)
+        if self.on_progress is not None:
+            self.on_progress(self.done)

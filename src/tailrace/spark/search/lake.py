@@ -148,7 +148,9 @@ def _changes(
         raise FileNotFoundError(f"what {table.state.full_name} had")
     known: Mapping[str, LakeFile] | None = None
     if before and before["shape"] == table.saved["shape"] and "mark" in before:
-        known = _known(view, table, before)
+        mark = before["mark"]  # which in other formats determines what rows are deleted
+        if mark is not None or view.manifest.options.format == "parquet":
+            known = view.kept(table.state, before["files"], mark)
     gone = [] if known is None else _unlike(known, files)
     if known is None or not all(each.is_there() for each in gone):
         writer.drop(str(table.state.full_name))
@@ -159,13 +161,6 @@ def _changes(
     count = sum(each.num_rows for each in _read(gone, table, None, [SEQ]))
     yield from (("remove", each) for each in _read(gone, table, mask[:count]))
     yield from (("put", each) for each in _read(come, table, mask[count:]))
-
-
-def _known(view: LakeView, table: _Table, before: dict[str, Any]) -> Mapping[str, LakeFile] | None:
-    """The files that a shard has; None if it is not known which of their rows were deleted."""
-    if before["mark"] is None and view.manifest.options.format != "parquet":
-        return None
-    return view.kept(table.state, before["files"], before["mark"])
 
 
 def _unlike(files: Mapping[str, LakeFile], others: Mapping[str, LakeFile]) -> list[LakeFile]:

@@ -41,7 +41,7 @@ from tailrace.spark.input.folder import settled
 from tailrace.spark.input.server_log import ServerLog
 from tailrace.spark.record.types import spark_schema, wanted_schema
 from tailrace.spark.stream.filters import table_patterns, taken
-from tailrace.spark.stream.options import NAMES, Options, StreamOptions, refuse_streaming
+from tailrace.spark.stream.options import NAMES, Options, refuse_streaming
 from tailrace.spark.stream.reading import SplitPartition, read_changes
 from tailrace.spark.stream.shape import JSON_SCHEMA, RECORD_FIELDS, table_schema
 from tailrace.storage import find
@@ -166,8 +166,8 @@ class BinlogDataSource(DataSource):
         return kind(options, wanted_schema(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """The writer of a log; its options are those of `tailrace.spark.writer.write`."""
-        from tailrace.spark.writer.write import writer  # noqa: PLC0415 - readers do without
+        """The writer of a log; its options are those of `tailrace.spark.writer`."""
+        from tailrace.spark.writer import writer  # noqa: PLC0415 - readers do without
 
         return writer(self.options, schema, overwrite=overwrite)
 
@@ -175,9 +175,8 @@ class BinlogDataSource(DataSource):
         """The reader of a streaming query."""
         from tailrace.spark.stream.reader import StreamReader  # noqa: PLC0415 - most read no stream
 
-        given = self._given(schema)
-        stream, options = StreamOptions.of(given), Options.of(given)
-        return StreamReader(options, stream, wanted_schema(schema), self._since)
+        options = Options.of(self._given(schema))
+        return StreamReader(options, wanted_schema(schema), self._since)
 
 
 def _is_main(module: str) -> bool:
@@ -204,41 +203,34 @@ def _splits(options: Options) -> list[Split]:
     return [
         split
         for series in _found(options)
-        for split in plan_splits(series, target_bytes=options.split_bytes, catalogue=catalogue)
+        for split in plan_splits(series, target_bytes=options.split, catalogue=catalogue)
     ]
 
 
 def newest_schema(options: Options) -> tuple[pa.Schema, int | None]:
     """The schema of a read, as Arrow has it; of one table, with the ``_seq`` after which its rows
-    must have these columns.
+    must have these columns: as its server defines them, else as its newest row has them.
 
     Raises `PipelineError` where the logs have no change of the table or it has no such column,
     UsageError where one of its columns has a name of ours.
     """
     if options.table is None:
         return JSON_SCHEMA, None
-    columns, since = _columns(options, options.table)
+    columns, since = defined_columns(options, options.table) or newest_columns(
+        options, options.table
+    )
+    names = [column.name for column in columns]
+    if missing := [name for name in options.columns or () if name not in names]:
+        raise PipelineError(f"table {options.table} has no column {missing[0]}")
+    columns = tuple(each for each in columns if each.name in (options.columns or names))
     ours = {field.name for field in RECORD_FIELDS} | {"_present", "_raw"}
-    taken_names = [name for name in columns.names if name.lower() in ours]
-    if taken_names and options.images == "row":
+    odd = [column.name for column in columns if column.name.lower() in ours]
+    if odd and options.images == "row":
         raise UsageError(
-            f"{options.table} has a column {taken_names[0]}, which is also the name of a field of "
-            'the change record: read it with option("images", "both")'
+            f"{options.table} has a column {odd[0]}, which is also the name of a field of the"
+            ' change record: read it with option("images", "both")'
         )
-    return table_schema(columns, options.images), since
-
-
-def _columns(options: Options, table: str) -> tuple[pa.Schema, int]:
-    """A table's columns: as its server defines them, else as its newest row has them; and the
-    ``_seq`` after which its rows must have them.
-    """
-    columns, since = defined_columns(options, table) or newest_columns(options, table)
-    if options.columns is not None:
-        names = {column.name for column in columns}
-        if missing := [name for name in options.columns if name not in names]:
-            raise PipelineError(f"table {table} has no column {missing[0]}")
-        columns = tuple(column for column in columns if column.name in options.columns)
-    return arrow_schema(columns), since
+    return table_schema(arrow_schema(columns), options.images), since
 
 
 def arrow_schema(columns: Iterable[Column]) -> pa.Schema:

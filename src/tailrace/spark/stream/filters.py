@@ -41,24 +41,18 @@ _COMPARISONS: Final[dict[type[Filter], Callable[[Any, Any], Any]]] = {
 
 @dataclass(frozen=True)
 class Condition:
-    """A filter on one of the change record's own fields; ``kind`` is the name of Spark's class."""
+    """A filter on one of the change record's own fields; ``kind`` is Spark's class."""
 
     field: str
-    kind: str
+    kind: type[Filter]
     values: tuple[Any, ...]
 
 
 def taken(filters: Iterable[Filter]) -> tuple[list[Condition], list[Filter]]:
     """The conditions for those filters that we take, and the filters that are left to Spark."""
-    conditions: list[Condition] = []
-    left: list[Filter] = []
-    for each in filters:
-        condition = _condition(each)
-        if condition is None:
-            left.append(each)
-        else:
-            conditions.append(condition)
-    return conditions, left
+    found = [(each, _condition(each)) for each in filters]
+    left = [each for each, condition in found if condition is None]
+    return [condition for _, condition in found if condition is not None], left
 
 
 def _condition(each: Filter) -> Condition | None:
@@ -68,16 +62,13 @@ def _condition(each: Filter) -> Condition | None:
         return None
     name = attribute[0]
     if isinstance(each, IsNotNull):
-        return Condition(name, "IsNotNull", ())
-    if isinstance(each, In):
-        values = tuple(value)
-    elif type(each) in _COMPARISONS:
-        values = (value,)
-    else:
+        return Condition(name, IsNotNull, ())
+    if not isinstance(each, In) and type(each) not in _COMPARISONS:
         return None
+    values = tuple(value) if isinstance(each, In) else (value,)
     if not all(_fits(name, one) for one in values):
         return None
-    return Condition(name, type(each).__name__, values)
+    return Condition(name, type(each), values)
 
 
 def _fits(name: str, value: Any) -> bool:
@@ -91,7 +82,7 @@ def matching(batch: pa.RecordBatch, conditions: Sequence[Condition]) -> pa.Recor
     mask: Any = None
     for condition in conditions:
         column = batch.column(condition.field)
-        if condition.kind == "IsNotNull":
+        if condition.kind is IsNotNull:
             found = column.is_valid()
         elif pa.types.is_dictionary(column.type):
             chosen = _compared(column.dictionary, condition)
@@ -104,10 +95,9 @@ def matching(batch: pa.RecordBatch, conditions: Sequence[Condition]) -> pa.Recor
 
 def _compared(values: pa.Array, condition: Condition) -> pa.Array:
     wanted = pa.array(condition.values, values.type)
-    if condition.kind == "In":
+    if condition.kind is In:
         return pc.is_in(values, value_set=wanted)
-    compare = next(f for kind, f in _COMPARISONS.items() if kind.__name__ == condition.kind)
-    return compare(values, wanted[0])
+    return _COMPARISONS[condition.kind](values, wanted[0])
 
 
 def table_patterns(conditions: Iterable[Condition], table: str | None) -> tuple[str, ...] | None:
@@ -130,7 +120,7 @@ def table_patterns(conditions: Iterable[Condition], table: str | None) -> tuple[
 
 def _equal_to(conditions: Iterable[Condition], field: str) -> Sequence[str] | None:
     for condition in conditions:
-        if condition.field == field and condition.kind in {"EqualTo", "EqualNullSafe", "In"}:
+        if condition.field == field and condition.kind in {EqualTo, EqualNullSafe, In}:
             return condition.values
     return None
 

@@ -12,6 +12,7 @@ import json
 import sys
 import time
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -80,9 +81,9 @@ class BinlogListener(StreamingQueryListener):
         """A batch is done, or nothing was new."""
         progress = event.progress
         offsets = [
-            (place, Offset.of(end))
+            (place, end)
             for place, source in enumerate(progress.sources)
-            if (end := _ours(source.endOffset)) is not None
+            if (end := _offset(source.endOffset)) is not None
         ]
         if not offsets:
             return
@@ -108,23 +109,12 @@ class BinlogListener(StreamingQueryListener):
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - Spark's name
         """Nothing was new for a while."""
         run = str(event.runId)
-        latest = self._latest.get(run)
-        if latest is not None:
-            row_rate, byte_rate = self._rates[run].add(0, 0, 0.0)
-            sources = tuple(
-                replace(source, lag_bytes=0, lag_seconds=0.0) for source in latest.sources
-            )
-            self._on_moment(
-                replace(
-                    latest,
-                    rows=0,
-                    read=0,
-                    seconds=0.0,
-                    row_rate=row_rate,
-                    byte_rate=byte_rate,
-                    sources=sources,
-                )
-            )
+        if (latest := self._latest.get(run)) is None:
+            return
+        row_rate, byte_rate = self._rates[run].add(0, 0, 0.0)
+        sources = tuple(replace(each, lag_bytes=0, lag_seconds=0.0) for each in latest.sources)
+        nothing: dict[str, Any] = {"rows": 0, "read": 0, "seconds": 0.0, "sources": sources}
+        self._on_moment(replace(latest, row_rate=row_rate, byte_rate=byte_rate, **nothing))
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
         """Forget it."""
@@ -161,23 +151,15 @@ class _Rate:
         )
 
 
-def _ours(text: Any) -> dict[str, Any] | None:
-    """An offset of our source, as JSON; None for those of others.
+def _offset(text: Any) -> Offset | None:
+    """An offset of our source; None for those of others.
 
     Spark Connect gives the text of a dictionary for it.
     """
-    try:
-        given = json.loads(text)
-    except (TypeError, ValueError):
-        try:
-            given = ast.literal_eval(str(text))
-        except (ValueError, SyntaxError):
-            return None
-    try:
-        Offset.of(given)
-    except PipelineError:
-        return None
-    return dict(given)
+    for read in (json.loads, ast.literal_eval):
+        with suppress(TypeError, ValueError, SyntaxError, AttributeError, PipelineError):
+            return Offset.of(read(text))
+    return None
 
 
 def _is_new(progress: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -9,7 +10,7 @@ from tailrace.errors import UsageError
 from tailrace.schema.letter_case import lowered
 from tailrace.selection import start_of
 from tailrace.sizes import bytes_of
-from tailrace.spark.record.option import Option, choice, names, number, parse, patterns
+from tailrace.spark.record.option import Option, choice, flag, names, number, parse, patterns
 from tailrace.spark.stream.filters import full_name
 from tailrace.table_filter import TableFilter
 
@@ -36,7 +37,7 @@ _READING: Final = {
     "schema": Option(),
     "lower_case_table_names": Option(choice("0", "1", "2")),
     "keyring": Option(),
-    "verify_checksums": Option(choice("true", "false"), "true"),
+    "verify_checksums": Option(flag, True),
     "statements": Option(choice("error", "skip"), "error"),
     "split": Option(number(), 64 << 20),
     **STREAMING,
@@ -47,32 +48,44 @@ NAMES: Final = frozenset(name.lower() for name in _READING)
 
 @dataclass(frozen=True)
 class Options:
-    """The options of a read, understood; raises UsageError for one that is not."""
+    """The options of a read or stream, understood: `BinlogDataSource` describes them.
+
+    ``table`` is the one table whose columns are wanted; None for change records with images as
+    JSON. ``images`` are of one table. ``lowers_names`` says whether the server that wrote the log
+    puts names into lower case, if that is known. The others are named as the options are.
+    """
 
     path: str
-    table: str | None
-    """The one table whose columns are wanted; None for change records with images as JSON."""
     tables: TableFilter
+    table: str | None
     images: Literal["row", "both"]
-    """Of one table."""
     columns: tuple[str, ...] | None
     schema: str | None
-    verify: bool
+    lowers_names: bool | None
+    keyring: str | None
+    verify_checksums: bool
     statements: Literal["error", "skip"]
-    split_bytes: int
-    keyring: str | None = None
-    spool: str | None = None
-    lowers_names: bool | None = None
-    """Whether the server that wrote the log puts names into lower case, if that is known."""
+    split: int
+    start: Start | None
+    max_bytes_per_trigger: int | None
+    max_transactions_per_trigger: int | None
+    spool: str | None
+    spool_limit: int | None
+    index: str | None
+    schema_change: Literal["error", "ignore"]
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> Options:
-        """Understand what was given to ``.option(…)``, whatever the case of the names."""
+        """Understand what was given to ``.option(…)``, whatever the case of the names.
+
+        Raises UsageError.
+        """
         options = parse(given, _READING, "format binlog")
         if not options["path"]:
             raise UsageError('format binlog: give the logs, a file or folder, by option("path", …)')
-        tables, images = options["tables"], options["images"]
-        case = options["lower_case_table_names"]
+        tables, exclude, images, case = (
+            options.pop(name) for name in ("tables", "exclude", "images", "lower_case_table_names")
+        )
         lowers_names = None if case is None else case != "0"
         if lowers_names and tables is not None:
             tables = tuple(map(lowered, tables))
@@ -84,44 +97,16 @@ class Options:
             raise UsageError(f"option images {images} {one}")
         if table is None and options["columns"] is not None:
             raise UsageError(f"option columns {one}")
-        if table is not None and options["exclude"] is not None:
+        if table is not None and exclude is not None:
             raise UsageError(f"option exclude: option tables is one table, {table}: leave it out")
-        wants = TableFilter.of(tables, options["exclude"])
+        wants = TableFilter.of(tables, exclude)
         return cls(
-            options["path"],
-            table,
-            wants.lowered() if lowers_names else wants,
-            "both" if images == "both" else "row",
-            options["columns"],
-            options["schema"],
-            options["verify_checksums"] == "true",
-            options["statements"],
-            options["split"],
-            options["keyring"],
-            options["spool"],
-            lowers_names,
+            table=table,
+            tables=wants.lowered() if lowers_names else wants,
+            images="both" if images == "both" else "row",
+            lowers_names=lowers_names,
+            **{re.sub("([A-Z])", r"_\1", name).lower(): each for name, each in options.items()},
         )
-
-
-@dataclass(frozen=True)
-class StreamOptions:
-    """What is asked for of a stream; ``spool`` and ``index`` are folders.
-
-    ``schema_change`` says what happens where the one table of a query gets other columns.
-    """
-
-    start: Start | None
-    max_bytes: int | None
-    max_transactions: int | None
-    spool: str | None
-    spool_limit: int | None
-    index: str | None
-    schema_change: Literal["error", "ignore"]
-
-    @classmethod
-    def of(cls, given: Mapping[str, str]) -> StreamOptions:
-        """Understand what was given to ``.option(…)``; raises UsageError."""
-        return cls(*parse(given, STREAMING).values())  # in the order of the fields
 
 
 def refuse_streaming(given: Mapping[str, str], *, server: bool = False) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from tailrace.position import Position
     from tailrace.spark.input.growing_log import GrowingLog
-    from tailrace.spark.stream.options import Options, StreamOptions
+    from tailrace.spark.stream.options import Options
 
 try:
     from pyspark.sql.streaming.datasource import (  # type: ignore[import-not-found] # from 4.2 on
@@ -62,31 +62,27 @@ class StreamReader(DataSourceStreamReader, *BASES):  # type: ignore[misc]
     need not.
     """
 
-    def __init__(
-        self,
-        options: Options,
-        stream: StreamOptions,
-        target: pa.Schema,
-        since: int | None = None,
-    ) -> None:
+    def __init__(self, options: Options, target: pa.Schema, since: int | None = None) -> None:
         self._options = options
-        self._stream = stream
         self._target = target
-        self._since = since if stream.schema_change == "error" else None
+        self._since = since if options.schema_change == "error" else None
         self._log: GrowingLog | None = None
         self._backlog: Backlog | None = None
-        self._first: Position | None = None
+        self._first: Json | None = None
         self._place: Json | None = None
         self._until: Position | None = None
-        limited = stream.max_bytes is not None or stream.max_transactions is not None
-        self._to_say = _ONE_BATCH if limited and not BASES else None
+        self._limits = Limits(options.max_bytes_per_trigger, options.max_transactions_per_trigger)
+        self._to_say = None if BASES or self._limits == Limits() else _ONE_BATCH
 
     # --- what Spark calls ------------------------------------------------------------------------
 
     def initialOffset(self) -> Json:  # noqa: N802 - Spark's name
-        """Where a query without a checkpoint begins."""
-        position = self._begin()
-        return self._known.offset(self._opened.look(position), position, position).json()
+        """Where a query without a checkpoint begins, found out once."""
+        if self._first is None:
+            position = self._opened.begin(self._known)
+            found = self._known.offset(self._opened.look(position), position, position)
+            self._first = found.json()
+        return self._first
 
     def latestOffset(self, start: Json | None = None, limit: Any = None) -> Json:  # noqa: N802
         """Where the next batch ends; the offset that it begins at where there is nothing new."""
@@ -100,7 +96,8 @@ class StreamReader(DataSourceStreamReader, *BASES):  # type: ignore[misc]
         first = Offset.of(given)
         position = first.position
         log = self._opened
-        series, end = log.next_end(self._known, first, self._limits(limit), fresh=fresh)
+        limits = Limits() if type(limit).__name__ == "ReadAllAvailable" else self._limits
+        series, end = log.next_end(self._known, first, limits, fresh=fresh)
         if fresh and log.is_full and not BASES:
             print(_FULL, file=sys.stderr, flush=True)  # noqa: T201 - as above
         if self._until is not None:
@@ -128,7 +125,7 @@ class StreamReader(DataSourceStreamReader, *BASES):  # type: ignore[misc]
             first.check(series)
         last.check(series)
         self._known.reach(series, begin, last.position)
-        splits = self._known.splits(series, begin, last.position, self._options.split_bytes)
+        splits = self._known.splits(series, begin, last.position, self._options.split)
         return [SplitPartition(split) for split in splits]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -152,9 +149,9 @@ class StreamReader(DataSourceStreamReader, *BASES):  # type: ignore[misc]
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802 - Spark's name
         """What the options allow a batch; the transactions of it we count ourselves."""
-        if self._stream.max_bytes is None and self._stream.max_transactions is None:
+        if self._limits == Limits():
             return ReadAllAvailable()
-        return ReadMaxBytes(self._stream.max_bytes or _ALL)
+        return ReadMaxBytes(self._options.max_bytes_per_trigger or _ALL)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """What the log has by now is all that the query reads."""
@@ -173,36 +170,20 @@ class StreamReader(DataSourceStreamReader, *BASES):  # type: ignore[misc]
     @property
     def _opened(self) -> GrowingLog:
         if self._log is None:
-            asked = self._stream
+            asked = self._options
             self._log = open_log(
-                self._options.path,
-                self._options.keyring,
-                asked.start,
-                asked.spool,
-                asked.spool_limit,
+                asked.path, asked.keyring, asked.start, asked.spool, asked.spool_limit
             )
         return self._log
 
     @property
     def _known(self) -> Backlog:
         if self._backlog is None:
-            given = load(self._options.schema) if self._options.schema is not None else ()
-            inner = min(self._options.split_bytes, INNER_BYTES)
+            asked = self._options
             self._backlog = Backlog(
-                given,
-                self._opened.saved(self._stream.index),
-                inner,
-                lowers_names=self._options.lowers_names,
+                () if asked.schema is None else load(asked.schema),
+                self._opened.saved(asked.index),
+                min(asked.split, INNER_BYTES),
+                lowers_names=asked.lowers_names,
             )
         return self._backlog
-
-    def _limits(self, limit: Any) -> Limits:
-        if type(limit).__name__ == "ReadAllAvailable":
-            return Limits()
-        return Limits(self._stream.max_bytes, self._stream.max_transactions)
-
-    def _begin(self) -> Position:
-        """Where the options say that a query begins, found out once."""
-        if self._first is None:
-            self._first = self._opened.begin(self._known)
-        return self._first

@@ -55,7 +55,7 @@ def read_changes(
         tables=_tables(options, conditions),
         exclude=options.tables.exclude,
         columns=_wanted(options, target),
-        verify_checksums=options.verify,
+        verify_checksums=options.verify_checksums,
         statements=options.statements,
         skipped=_warn,
     )
@@ -87,9 +87,9 @@ def _check_names(batch: pa.RecordBatch, options: Options, target: pa.Schema) -> 
     there = {field.name for field in batch.schema.field("after").type}
     asked = table_columns(target, options.images)
     if asked and there.isdisjoint(asked):
-        place = f"{batch.column('_file')[0].as_py()}:{batch.column('_pos')[0].as_py()}"
         raise PipelineError(
-            f"table {options.table}: the log does not name the columns of its rows from {place} on"
+            f"table {options.table}: the log does not name the columns of its rows from"
+            f" {_place(batch)} on"
             f" (binlog_row_metadata=MINIMAL), and columns such as {asked[0]} are asked for: give"
             ' its CREATE TABLE by option("schema", …), or read from a later position'
         )
@@ -106,12 +106,17 @@ def _checked(batch: pa.RecordBatch, options: Options, target: pa.Schema) -> pa.R
             return as_columns(batch, target)
     except RejectedError as error:
         what = [str(error)]
-    place = f"{batch.column('_file')[0].as_py()}:{batch.column('_pos')[0].as_py()}"
     raise SchemaChanged(
-        f"table {options.table} has other columns from {place} on than those that this query began"
-        f" with ({', '.join(what)}): start the query again, with the same checkpoint, for the new"
-        ' columns; or give option("schemaChange", "ignore"), which leaves new columns out'
+        f"table {options.table} has other columns from {_place(batch)} on than those that this"
+        f" query began with ({', '.join(what)}): start the query again, with the same checkpoint,"
+        ' for the new columns; or give option("schemaChange", "ignore"), which leaves new columns'
+        " out"
     )
+
+
+def _place(batch: pa.RecordBatch) -> str:
+    """Where the log has the first row."""
+    return f"{batch.column('_file')[0].as_py()}:{batch.column('_pos')[0].as_py()}"
 
 
 def _tables(options: Options, conditions: Sequence[Condition]) -> tuple[str, ...] | None:

@@ -8,7 +8,6 @@ log up to the second reading, differs from the server in the same way as before.
 from __future__ import annotations
 
 import os
-import pickle
 import shutil
 import tempfile
 import time
@@ -86,15 +85,16 @@ def verify(
     if longest and not LakeView.is_there(into):
         tell("create", 0, 1)
     with LakeOfServer(asked, into, longest or 0.0) as lag, _scratch(lag.view.path) as folder:
-        alone = not _pickles(asked)
-        rounds = Rounds(asked, lag, workers, folder, range_rows, rows, tell, alone=alone)
+        rounds = Rounds(asked, lag, workers, folder, range_rows, rows, tell)
         if server_lowers_names([ServerTransport(asked)]):
             wants = wants.lowered()
         for number in range(_TRIES):
             begin = lag.end()
             rounds.read_server(wants)
             end = lag.end()
-            caught_up = rounds.wait_for(end, longest)
+            tell("wait", 0, 1)
+            caught_up = lag.wait(end, longest or 0.0)
+            tell("wait", 1, 1)
             rounds.read_lake()
             settled = caught_up and begin == end == lag.end()
             if rounds.judge(confirmed=settled, caught_up=caught_up):
@@ -103,15 +103,13 @@ def verify(
                 break
         found = _explained(asked, rounds.verdicts())
         server = lag.end()
-        behind = lag.behind(end)
-        if behind.size is None:
-            behind = replace(behind, transactions=0)
+        size, transactions = lag.behind(end)
         return VerifyReport(
             tuple(found),
             str(lag.position),
             str(server),
-            behind.size,
-            behind.transactions,
+            size,
+            transactions,
             {"all": time.perf_counter() - clock},
             rounds.notes,
         )
@@ -133,14 +131,6 @@ def _explained(source: Source, found: list[TableVerdict]) -> list[TableVerdict]:
         else table
         for table in found
     ]
-
-
-def _pickles(source: Source) -> bool:
-    try:
-        pickle.dumps(source)
-    except UsageError:
-        return False
-    return True
 
 
 @contextmanager

@@ -19,8 +19,7 @@ from tailrace.errors import AccessDenied, MalformedPacket, PipelineError, Server
 from tailrace.snapshot.connection import reading
 from tailrace.spark.parquet.footer import as_written
 from tailrace.spark.state.current.rows import RAW
-from tailrace.spark.verify.server import rows
-from tailrace.spark.verify.values import Words, checksums, from_lake
+from tailrace.spark.verify.values import Words, checksums, from_lake, server_rows
 from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
@@ -30,8 +29,7 @@ if TYPE_CHECKING:
     from tailrace.live.url import Source
     from tailrace.snapshot.key_ranges import KeyRange
     from tailrace.spark.lake.reading import LakeFile
-    from tailrace.spark.verify.server import ServerTable
-    from tailrace.spark.verify.values import Values
+    from tailrace.spark.verify.values import ServerTable, Values
 
 Shown = dict[str, str | None]
 """A row for a person: values by column."""
@@ -128,7 +126,7 @@ def _columns(job: SideJob, names: list[str]) -> Iterator[list[Values]]:
     if job.source is None or job.part is None:
         return
     with reading(job.source) as connection:
-        yield from rows(connection, job.table, job.part)
+        yield from server_rows(connection, job.table, job.part)
 
 
 def _written(digests: Words, job: SideJob) -> Words:

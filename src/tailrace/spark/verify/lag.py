@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import closing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Self
 
 from tailrace.closing import Closing
@@ -23,14 +23,6 @@ if TYPE_CHECKING:
 
 _MOST_COUNTED: Final = 1000
 _LOOK_SECONDS: Final = 0.2
-
-
-@dataclass(frozen=True)
-class Behind:
-    """What the server's log has and the lake has not; ``size`` None where that cannot be told."""
-
-    size: int | None
-    transactions: int
 
 
 class LakeOfServer(Closing):
@@ -80,16 +72,17 @@ class LakeOfServer(Closing):
         self.view = LakeView.open(self._lake)
         return self.view
 
-    def behind(self, end: Position) -> Behind:
-        """What is between the lake and a place in the server's log.
+    def behind(self, end: Position) -> tuple[int | None, int]:
+        """The bytes and transactions between the lake and a place in the server's log.
 
-        What is no transaction (a new file's head) does not count.
+        What is no transaction (a new file's head) does not count. None and 0 if the server no
+        longer has the log from the lake's position on.
         """
         if self.position >= end:
-            return Behind(0, 0)
+            return 0, 0
         sizes: dict[str, int] = dict(self._session.logs())
         if self.position.file not in sizes:
-            return Behind(None, 1)
+            return None, 0
         try:
             count = self._transactions(end)
         except TailraceError as error:
@@ -97,9 +90,7 @@ class LakeOfServer(Closing):
                 f"the server's log cannot be read from {self.position} on, so it is not known what "
                 f"the lake lacks: {error}"
             ) from error
-        if not count:
-            return Behind(0, 0)
-        return Behind(bytes_after(sizes.items(), self.position, end), count)
+        return bytes_after(sizes.items(), self.position, end) if count else 0, count
 
     def _transactions(self, end: Position) -> int:
         source = replace(self._source, start=self.position)
@@ -122,7 +113,7 @@ class LakeOfServer(Closing):
             self.look()
             if self.position != seen:
                 seen = self.position
-                if not self.behind(end).transactions:
+                if self.behind(end) == (0, 0):
                     return True
             if time.monotonic() >= deadline:
                 return False

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import pickle
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -20,21 +21,19 @@ from tailrace.spark.verify.differences import (
 from tailrace.spark.verify.digests import SideJob, SideResult, read_side
 from tailrace.spark.verify.report import RangeCount, RowDifference, TableVerdict
 from tailrace.spark.verify.tables import compared_tables
-from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tailrace.live.connect import ServerConnection
     from tailrace.live.url import Source
-    from tailrace.position import Position
     from tailrace.spark.input.server_log import Progress
     from tailrace.spark.lake.reading import LakeView
     from tailrace.spark.manifest.manifest import TableState
     from tailrace.spark.runtime.workers import Workers
     from tailrace.spark.verify.lag import LakeOfServer
-    from tailrace.spark.verify.server import ServerTable
     from tailrace.spark.verify.tables import ComparedTable
+    from tailrace.spark.verify.values import ServerTable
     from tailrace.table_filter import TableFilter
 
 
@@ -45,33 +44,29 @@ _ROW_BYTES: Final = 200
 _TRIES: Final = 5
 
 
+@dataclass
 class Rounds:
-    """Reads the sides and judges. ``alone``: the server is read by this process, not by tasks.
+    """Reads the sides and judges. This process reads a server whose URL has a password, which no
+    task receives.
 
     ``first`` is how many of the rows that differ are told for each table.
     """
 
-    def __init__(
-        self,
-        source: Source,
-        lag: LakeOfServer,
-        workers: Workers,
-        folder: Path,
-        range_rows: int,
-        first: int,
-        tell: Progress,
-        *,
-        alone: bool,
-    ) -> None:
-        self.notes: tuple[str, ...] = ()
-        self._source = source
-        self._lag = lag
-        self._workers = workers
-        self._folder = folder
-        self._range_rows = range_rows
-        self._first = first
-        self._tell = tell
-        self._alone = alone
+    source: Source
+    lag: LakeOfServer
+    workers: Workers
+    folder: Path
+    range_rows: int
+    first: int
+    tell: Progress
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        self._alone = False
+        try:
+            pickle.dumps(self.source)
+        except UsageError:
+            self._alone = True
         self._tables: dict[str, ComparedTable] = {}
         self._open: list[ComparedTable] = []
         self._files = count()
@@ -84,13 +79,13 @@ class Rounds:
 
         Raises UsageError where what is ``asked`` (`TableFilter.watched`) names no table.
         """
-        view = self._lag.look()
+        view = self.lag.look()
         self._version = view.manifest.version
         jobs: list[SideJob] = []
-        with reading(self._source) as connection:
+        with reading(self.source) as connection:
             found = {
                 each.name: each
-                for each in compared_tables(connection, view.manifest, self._lag.name, asked)
+                for each in compared_tables(connection, view.manifest, self.lag.name, asked)
             }
             if not self._tables:
                 self._look_for(asked)
@@ -110,14 +105,14 @@ class Rounds:
     ) -> list[SideJob]:
         if state.found is None:
             names = table.database, table.table
-            state.parts = key_ranges(connection, *names, table.columns, self._range_rows)
+            state.parts = key_ranges(connection, *names, table.columns, self.range_rows)
             lake = state.lake and state.lake.current
             on_server = sum(part.rows for part in state.parts)
             state.slices = slices_for(max(on_server, lake.rows if lake else 0))
             state.readings = []
         state.readings.append(Reading())
         return [
-            SideJob(table, self._source, part, out=self._file(), slices=state.slices)
+            SideJob(table, self.source, part, out=self._file(), slices=state.slices)
             for part in state.doubtful()
         ]
 
@@ -130,17 +125,11 @@ class Rounds:
             raise UsageError(wanted)
         self.notes = tuple(filter(None, (wanted, missing.left_out(where))))
 
-    def wait_for(self, end: Position, seconds: float | None) -> bool:
-        """Have the lake catch up with a place in the log; False where it has not."""
-        self._tell("wait", 0, 1)
-        done = self._lag.wait(end, seconds or 0.0)
-        self._tell("wait", 1, 1)
-        return done
-
     def read_lake(self) -> None:
         """Read the lake's rows of all tables that were read of the server."""
+        moved = self.lag.look().manifest.version != self._version
         for state in self._open:
-            state.stale = state.reason is not None and self._moved()
+            state.stale = state.reason is not None and moved
         waiting = {each.name: each for each in self._open if each.server}
         for _ in range(_TRIES):
             view, lake = self._lake()
@@ -162,22 +151,18 @@ class Rounds:
             state.reason = "its files were replaced each time that they were read"
             state.stale = True
 
-    def _moved(self) -> bool:
-        """Whether the lake is at another version than when the server was read."""
-        return self._lag.look().manifest.version != self._version
-
     def _lake(self) -> tuple[LakeView, dict[str, TableState]]:
         """The lake's version of now, and its tables of this server."""
-        view = self._lag.look()
-        tables = [each for each in view.manifest.tables.values() if each.source == self._lag.name]
-        return view, {str(TableName(each.database, each.table)): each for each in tables}
+        view = self.lag.look()
+        tables = [each for each in view.manifest.tables.values() if each.source == self.lag.name]
+        return view, {str(each.full_name): each for each in tables}
 
     def _lake_jobs(
         self, view: LakeView, lake: TableState, state: ComparedTable, keys: tuple[int, ...] = ()
     ) -> list[SideJob]:
         if (table := state.server) is None:
             return []
-        shard = self._lag.name if view.manifest.options.shards else None
+        shard = self.lag.name if view.manifest.options.shards else None
         return [
             SideJob(
                 table,
@@ -192,7 +177,7 @@ class Rounds:
 
     def _file(self) -> Path:
         """A new name for a file that tasks write."""
-        return self._folder / str(next(self._files))
+        return self.folder / str(next(self._files))
 
     def _run_server(self, jobs: list[SideJob]) -> list[SideResult]:
         """Do jobs of the server's side; those for a reading are kept in it."""
@@ -207,9 +192,9 @@ class Rounds:
         return results
 
     def _run(self, what: str, jobs: list[SideJob], size: int) -> list[SideResult]:
-        self._tell(what, 0, len(jobs))
-        results = self._workers.run(read_side, jobs, size)
-        self._tell(what, len(jobs), len(jobs))
+        self.tell(what, 0, len(jobs))
+        results = self.workers.run(read_side, jobs, size)
+        self.tell(what, len(jobs), len(jobs))
         return results
 
     # --- judging ---------------------------------------------------------------------------------
@@ -237,7 +222,7 @@ class Rounds:
             state.found, state.done = None, confirmed and not state.stale
             return
         slices = last.unlike(state.slices) if state.found is None else state.found.slices
-        state.found = differences(state.readings, slices, self._first)
+        state.found = differences(state.readings, slices, self.first)
         unsteady = state.found.unsteady if caught_up else state.found.unlike
         state.undecided = 0 if confirmed else unsteady
         state.done = confirmed or not state.undecided
@@ -260,9 +245,10 @@ class Rounds:
         counted = []
         for each in read.server:
             number, checksum = totals([each], state.slices).sum(axis=1).tolist()
-            low, high = parts[each.number].low, parts[each.number].high
-            differing = found.ranges[each.number]
-            counted.append(RangeCount(each.number, low, high, number, checksum, differing))
+            part, differing = parts[each.number], found.ranges[each.number]
+            counted.append(
+                RangeCount(part.number, part.low, part.high, number, checksum, differing)
+            )
         server, lake = (
             totals(side, state.slices).sum(axis=1).tolist() for side in (read.server, read.lake)
         )
@@ -297,7 +283,7 @@ class Rounds:
             keys = chosen[name] = tuple(key for _, key in first)
             holding = {number for number, _ in first}
             jobs[0].extend(
-                SideJob(table, self._source, part, keys=keys)
+                SideJob(table, self.source, part, keys=keys)
                 for part in state.parts
                 if part.number in holding
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tailrace.live.driver import ER, err
@@ -11,7 +12,7 @@ from tailrace.schema.tokens import quoted_table
 from tailrace.snapshot.columns import columns_of
 from tailrace.spark.manifest.status import INCOMPLETE
 from tailrace.spark.verify.differences import NOWHERE, Differences, Reading
-from tailrace.spark.verify.server import ServerTable
+from tailrace.spark.verify.values import ServerTable
 
 if TYPE_CHECKING:
     from tailrace.live.connect import ServerConnection
@@ -123,19 +124,16 @@ def _set_aside(status: Status) -> str:
 
 def _compared(connection: ServerConnection, state: TableState) -> ComparedTable:
     """A table that both have."""
-    name = str(state.full_name)
-    current = state.current
+    name, current, status = str(state.full_name), state.current, state.status(INCOMPLETE)
+    alone = partial(ComparedTable, name, state, compared=False)
     if (aside := state.set_aside) is not None:
-        return ComparedTable(name, state, reason=_set_aside(aside), compared=False)
+        return alone(reason=_set_aside(aside))
     if current is None:
-        reason = "the lake keeps no current state of it"
-        return ComparedTable(name, state, reason=reason, compared=False)
+        return alone(reason="the lake keeps no current state of it")
     if current.refused is not None:
-        reason = f"the lake has no current state of it: {current.refused}"
-        return ComparedTable(name, state, reason=reason, compared=False)
-    if (status := state.status(INCOMPLETE)) is not None:
-        reason = f"it is incomplete in the lake: {status.reason}"
-        return ComparedTable(name, state, reason=reason, compared=False, incomplete=True)
+        return alone(reason=f"the lake has no current state of it: {current.refused}")
+    if status is not None:
+        return alone(reason=f"it is incomplete in the lake: {status.reason}", incomplete=True)
     server = {each.name: each for each in columns_of(connection, state.database, state.table)}
     lake = current.columns
     left_out = [each for each in current.unlogged if each in server]

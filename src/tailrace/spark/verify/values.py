@@ -1,8 +1,9 @@
-"""A server's values, as SELECT prints them, in the types of the lake; and rows as numbers.
+"""The rows of both sides in the types of the lake, by column; and rows as numbers.
 
-Both sides of a comparison come to the same Arrow arrays here: the server's text is cast to the type
-that the lake's column has. What no typed column holds (zero dates) is kept separately as a text, as
-in the lake's ``_raw``. The rules of types are those of docs/types.md.
+A server's rows are read by ranges of the key, with its values as SELECT prints them. Both sides of
+a comparison come to the same Arrow arrays here: the server's text is cast to the type that the
+lake's column has. What no typed column holds (zero dates) is kept separately as a text, as in the
+lake's ``_raw``. The rules of types are those of docs/types.md.
 """
 
 from __future__ import annotations
@@ -21,21 +22,39 @@ import pyarrow.compute as pc
 
 from tailrace.columns.charsets import without_surrogates
 from tailrace.errors import EventDecodeError, PipelineError
-from tailrace.schema.tokens import quoted_name
+from tailrace.live.driver import SSCursor
+from tailrace.schema.tokens import quoted_name, quoted_table
 from tailrace.spark.state.current import raw
 from tailrace.spark.state.current.rows import RAW
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+
+    from tailrace.live.connect import ServerConnection
+    from tailrace.snapshot.columns import ServerColumn
+    from tailrace.snapshot.key_ranges import KeyRange
 
 Words = np.ndarray[Any, np.dtype[np.uint64]]
 
+_BATCH: Final = 20_000
+_BATCH_BYTES: Final = 8 << 20
 _WORD: Final = np.dtype("<u8")
 _TEXTS: Final = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
 _NAMED: Final = frozenset({"enum", "set"})
 _TIME: Final = re.compile(rb"(-?)(\d+):(\d\d):(\d\d)(?:\.(\d+))?")
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - as wall clocks show it
 _MICROSECOND: Final = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True)
+class ServerTable:
+    """What is compared of a table: columns with the lake's types, and the key's names."""
+
+    database: str
+    table: str
+    columns: tuple[ServerColumn, ...]
+    types: tuple[pa.DataType, ...]
+    key: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -59,6 +78,39 @@ class Values:
         if isinstance(value, timedelta):
             return f"{value // _MICROSECOND} us"
         return value.hex() if isinstance(value, bytes) else str(value)
+
+
+def server_rows(
+    connection: ServerConnection, table: ServerTable, part: KeyRange
+) -> Iterator[list[Values]]:
+    """The rows of a range, by column, some MiB or one row at a time, all as of one moment.
+
+    Raises `PipelineError`, naming the column, for a value that the lake's type cannot hold.
+    """
+    wanted = ", ".join(
+        expression(column.name, column.type, kind)
+        for column, kind in zip(table.columns, table.types, strict=True)
+    )
+    name = quoted_table(table.database, table.table)
+    with connection.cursor() as cursor:
+        cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        cursor.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
+    with connection.cursor(SSCursor) as cursor:
+        cursor.execute(f"SELECT {wanted} FROM {name}{part.clause}")  # noqa: S608 - quoted
+        while batch := connection.parsed_rows(cursor, _BATCH, _BATCH_BYTES):
+            found = []
+            for cells, column, kind in zip(
+                zip(*batch, strict=True), table.columns, table.types, strict=True
+            ):
+                try:
+                    found.append(from_server(cells, kind))
+                except PipelineError as error:
+                    raise PipelineError(
+                        f"column {column.name} ({column.type} on the server): {error}"
+                    ) from error
+            yield found
+    with connection.cursor() as cursor:
+        cursor.execute("COMMIT")
 
 
 def expression(name: str, declared: str, lake: pa.DataType) -> str:

@@ -15,7 +15,7 @@ import pytest
 from tailrace.spark.state.current import jobs, patching
 from tests.spark.following import Follow
 from tests.spark.lake.test_layouts import ASIDE, GOLDEN, ODD, OPTIONS, PLAIN, READ
-from tests.spark.replay import SHOP
+from tools.shop import SHOP
 
 FIRST = 1178
 """Bytes of the odd log in the first batch."""

@@ -16,7 +16,6 @@ readers see the batch in all tables at once. docs/design/lake.md says what reade
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from contextlib import suppress
@@ -28,15 +27,13 @@ from tailrace.errors import PipelineError
 from tailrace.spark.lake.folder import INNER, generation_of
 from tailrace.spark.lake.steps import Content
 from tailrace.spark.lake.tables import Tables
-from tailrace.spark.manifest.damage import reading_file
-from tailrace.spark.manifest.json_file import read_json
-from tailrace.spark.manifest.names import check_plain
-from tailrace.spark.manifest.on_disk import to_disk, write_new_file
+from tailrace.spark.manifest.names import version_of
+from tailrace.spark.manifest.on_disk import to_disk
 from tailrace.spark.manifest.paths import committed, within
 from tailrace.spark.parquet.file import file_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection
     from pathlib import Path
 
     from tailrace.spark.lake.steps import Step
@@ -44,10 +41,9 @@ if TYPE_CHECKING:
 COMMON_METADATA: Final = "_common_metadata"
 """Spark takes the schema of a folder from this file, where its data files' schemas differ."""
 _KEPT_VERSIONS: Final = 2
-_NOTED: Final = ".gone.json"
-
-_Gone = tuple[str, str, str]
-"""A table, and a data file by its part and name, or the folder of a batch and no name."""
+_SPARE: Final = ".spare"
+"""After a part's name: a folder of links that no version has any more. The next one is made of it,
+as most of its links are the same."""
 
 
 class ParquetTables(Tables):
@@ -58,26 +54,32 @@ class ParquetTables(Tables):
         self._inner = path / INNER
         self._versions = self._inner / "versions"
         self._tables = self._inner / "tables"
-        self._linking: Path | None = None
-        self._coming: dict[str, dict[str, Step]] = {}
+        self._generation = 0
+        self._coming: dict[str, list[Path] | None] = {}
+        """What `commit` made of each table, or None of one that is left out of the batch."""
+
+    @property
+    def _own(self) -> Path:
+        """Where this process makes folders and links before it moves them to their places."""
+        return self._inner / f"now.{self._generation:010}"
 
     def open(self, generation: int, staging: Path) -> None:
-        """Move the folders away in which other processes make the next link ``now``: then they have
-        none to replace it with.
+        """Move the folders of other processes away: then they have nothing to move anywhere, and
+        change nothing that this process makes.
         """
         for left in self._inner.glob("now.*"):
             if generation_of(left) < generation:
                 left.replace(staging / left.name)
-                shutil.rmtree(staging / left.name)  # NFS renames what is open, wherever that is
-        self._linking = self._inner / f"now.{generation:010}"
-        self._linking.mkdir()
+                _remove(staging / left.name)  # NFS renames what is open, wherever that is
+        self._generation = generation
+        self._own.mkdir()
         for folder in (self._versions, self._tables):
             folder.mkdir(exist_ok=True)
 
     def close(self) -> None:
         """Remove that folder of this process's."""
-        if self._linking is not None:
-            shutil.rmtree(self._linking, ignore_errors=True)
+        if self._generation:
+            shutil.rmtree(self._own, ignore_errors=True)
 
     def name(self, folder: str, part: str) -> str:
         """The part's name after that of the table, which has one dot only."""
@@ -109,21 +111,59 @@ class ParquetTables(Tables):
             raise PipelineError(f"{shown} is in the way: move it elsewhere")
 
     def commit(self, step: Step, batch: int, *, overrule: bool = False) -> str | None:  # noqa: ARG002 - as above
-        """Have a step done by `show`: a table that is not the batch's then stays as it was.
+        """Make the table's folder, which `show` puts into the version: each step its part of it.
 
-        Raises `PipelineError` if readers see the batch already, and not in this table.
+        A table one of whose steps fails is left out of the batch, with all of them. Raises
+        `PipelineError` where readers see the batch already, and the table was left out.
         """
         name, part = _split(step.table)
-        self._check_link(name)
         shown = committed(self._inner)
-        if batch > shown:
-            self._coming.setdefault(name, {})[part] = step
-        elif int(self._tables_of(shown).get(name, "0")) < batch:
-            raise PipelineError(
-                f"{self.top / name} was left out of batch {batch}, which is in the lake: recreate"
-                " the lake"
-            )
+        known = _number(self._version(shown) / name)
+        if batch <= shown:
+            if known < batch:
+                raise PipelineError(f"{self.top / name} was left out of batch {batch}")
+            return None
+        self._check_link(name)
+        made = self._coming.get(name, [])
+        if made is not None:
+            self._coming[name] = None
+            table = within(self.top, self._tables / name)
+            place, draft = table / f"{batch:06}", self._own / name
+            if made:
+                place.replace(draft)
+            else:
+                table.mkdir(exist_ok=True)
+                self._take_away(place)
+                _remove(draft)
+                draft.mkdir()
+            fresh = self._make(draft / part, step, table, known)
+            draft.replace(place)
+            self._coming[name] = [*made, table, place, *(place / part / each for each in fresh)]
         return None
+
+    def _make(self, folder: Path, step: Step, table: Path, known: int) -> list[str]:
+        """Make a part's folder; gives what of it is to be brought to disk."""
+        data, part, files = self.folder(step.table), folder.name, {*step.adds, *step.stays}
+        for name in step.adds:
+            if (data / name).is_symlink() or not (data / name).is_file():
+                raise PipelineError(f"its file {data / name} is gone: bring it back")
+        if not files:
+            return []
+        with suppress(FileNotFoundError):
+            (table / f"{part}{_SPARE}").replace(folder)
+        for name in files - _good_links(folder, files):
+            (folder / name).symlink_to(f"../../{part}/{name}")
+        if not (step.differ or (table / f"{known:06}" / part / COMMON_METADATA).exists()):
+            return [""]
+        pq.write_metadata(file_schema(step.schema), folder / COMMON_METADATA)
+        return ["", COMMON_METADATA]
+
+    def _take_away(self, path: Path) -> None:
+        """Remove what is in a place, as only a process that still has its own folder can."""
+        gone = self._own / "gone"
+        with suppress(FileNotFoundError):
+            path.replace(gone)
+        _remove(gone)
 
     def check_shown(self, version: int, prepared: int) -> None:
         """Raise where ``now`` does not lead to a version that the journal knows as the last one."""
@@ -135,74 +175,59 @@ class ParquetTables(Tables):
             )
 
     def show(self, batch: int) -> None:
-        """Make the batch's version, and let ``now`` lead to it, in one step.
-
-        What that version has no more is noted first: `clean` removes it.
-        """
+        """Link the tables' folders in the batch's version, and let ``now`` lead to it."""
         shown = committed(self._inner)
         coming, self._coming = self._coming, {}
-        if batch <= shown or self._linking is None:
+        if batch <= shown:
             return
-        number, before = f"{batch:06}", self._tables_of(shown)
-        version = within(self.top, self._versions / number)
-        version.mkdir(exist_ok=True)
-        fresh = [self.top, self._inner, self._versions, self._tables, version]
-        gone: list[_Gone] = []
-        for name, steps in coming.items():
-            known = None
-            table = within(self.top, self._tables / name)
-            if name in before:
-                known = table / before[name]
-                gone += [(name, *each) for each in _gone(known, steps)]
-            fresh += [table, *_make(table / number, steps, known, self._linking)]
-        for name, of_table in (before | dict.fromkeys(coming, number)).items():
-            _link(f"../../tables/{name}/{of_table}", version / name)
+        made = {name: paths for name, paths in coming.items() if paths is not None}
+        version, draft = self._versions / f"{batch:06}", self._own / "version"
+        _remove(draft)
+        draft.mkdir()
+        for name, number in (self._tables_of(shown) | dict.fromkeys(made, batch)).items():
+            (draft / name).symlink_to(f"../../tables/{name}/{number:06}")
             if not os.path.lexists(self.top / name):
-                _link(f"{INNER}/now/{name}", self.top / name)
-        note = self._linking / _NOTED
-        write_new_file(note, [json.dumps(gone)])
-        note.replace(self._versions / f"{number}{_NOTED}")
-        to_disk(fresh)
-        link = self._linking / "now"
+                (self.top / name).symlink_to(f"{INNER}/now/{name}")
+        self._take_away(version)
+        draft.replace(version)
+        fresh = [self.top, self._inner, self._versions, self._tables, version]
+        to_disk({*fresh, *(path for paths in made.values() for path in paths)})
+        link = self._own / "now"
         link.unlink(missing_ok=True)
-        link.symlink_to(f"versions/{number}")
+        link.symlink_to(f"versions/{batch:06}")
         link.replace(self._inner / "now")
         to_disk([self._inner])
 
-    def _tables_of(self, version: int) -> dict[str, str]:
-        """The names of a version's tables, and of their folders; none of version 0."""
-        found: dict[str, str] = {}
-        folder = within(self.top, self._versions / f"{version:06}")
-        for link in folder.iterdir() if version else ():
-            name, number = link.readlink().parts[-2:]
-            if not number.isdigit() or name != link.name:
-                raise PipelineError(f"{link} leads to no folder of a table")
-            found[name] = number
-        return found
+    def _version(self, number: int) -> Path:
+        return within(self.top, self._versions / f"{number:06}")
+
+    def _tables_of(self, version: int) -> dict[str, int]:
+        """The names of a version's tables, and the numbers of their folders; none of version 0."""
+        links = self._version(version).iterdir() if version else ()
+        return {link.name: _number(link) for link in links}
 
     def clean(self, batch: int) -> None:
-        """Remove the versions before the last two, and what was noted to be gone by then."""
-        there = {path.name: path for path in self._versions.iterdir()}
-        known = sorted(int(name) for name in there if name.isdigit() and int(name) <= batch)
-        kept = known[-_KEPT_VERSIONS:]
-        for name, path in sorted(there.items()) if kept else ():
-            number, noted, _ = name.partition(_NOTED)
-            if not number.isdigit() or int(number) > kept[0]:
-                continue
-            if noted:
-                with reading_file(path, "what a version has no more"):
-                    gone = [self._gone_path(*each) for each in read_json(path)]
-                for each in gone:
-                    each.unlink() if each.is_file() else shutil.rmtree(each, ignore_errors=True)
-                path.unlink()
-            elif name != f"{kept[0]:06}":
-                shutil.rmtree(path, ignore_errors=True)
+        """Remove the versions before the last two, and what no other has of the tables in them."""
+        there = sorted(
+            (int(name), path)
+            for path in self._versions.iterdir()
+            if (name := path.name.partition(".")[0]).isdecimal() and int(name) <= batch
+        )
+        kept = sorted({number for number, _ in there})[-_KEPT_VERSIONS:]
+        for number, path in there:
+            if number < kept[0]:
+                with suppress(OSError, PipelineError):  # one that is damaged: the table's next does
+                    self._clean_tables(number, kept)
+                _remove(path)
 
-    def _gone_path(self, table: str, folder: str, name: str) -> Path:
-        place = self._tables / check_plain(table, "a table") / check_plain(folder, "a folder")
-        if not name and folder.isdigit():
-            return within(self.top, place)
-        return within(self.top, place) / check_plain(name, "a file")
+    def _clean_tables(self, version: int, kept: Collection[int]) -> None:
+        """Remove what a version has of tables, and those that are kept have not."""
+        keeping = [self._tables_of(each) for each in kept]
+        for name, number in self._tables_of(version).items():
+            numbers = {each[name] for each in keeping if name in each}
+            if numbers and number not in numbers:
+                with suppress(OSError, PipelineError):
+                    _clean_table(within(self.top, self._tables / name), numbers)
 
 
 def _split(table: str) -> tuple[str, str]:
@@ -211,42 +236,72 @@ def _split(table: str) -> tuple[str, str]:
     return name, part
 
 
-def _link(target: str, link: Path) -> None:
-    """Make a link, in the place of another one."""
+def _number(link: Path) -> int:
+    """The number of the folder to which a version's link to a table leads; 0 without a link."""
     try:
-        link.symlink_to(target)
-    except FileExistsError:
-        if str(link.readlink()) != target:
-            link.unlink()
-            link.symlink_to(target)
+        target, head = str(link.readlink()), f"../../tables/{link.name}/"
+        number = int(target.removeprefix(head))
+        if target == f"{head}{number:06}":
+            return number
+    except FileNotFoundError:
+        return 0
+    except (OSError, ValueError):
+        pass
+    raise PipelineError(f"{link} leads to no folder of a table: bring back what was there")
 
 
-def _make(
-    folder: Path, steps: Mapping[str, Step], before: Path | None, linking: Path
-) -> list[Path]:
-    """Make a table's folder, for the one ``before``; gives what is to be brought to disk."""
-    folder.mkdir(exist_ok=True)
-    found = [folder]
-    for part, step in steps.items():
-        if not (files := {*step.adds, *step.stays}):
-            continue
-        inner = folder / part
-        inner.mkdir(exist_ok=True)
-        found.append(inner)
-        for file in files:
-            _link(f"../../{part}/{file}", inner / file)
-        if step.differ or (before is not None and (before / part / COMMON_METADATA).exists()):
-            draft = linking / COMMON_METADATA
-            pq.write_metadata(file_schema(step.schema), draft)
-            found.append(draft.replace(inner / COMMON_METADATA))
-    return found
+def _good_links(folder: Path, files: Collection[str]) -> set[str]:
+    """Make a part's folder of a spare one, if there is one: the files to which it has links."""
+    if not _is_folder(folder):
+        folder.unlink(missing_ok=True)
+        folder.mkdir()
+    there = set()
+    for each in folder.iterdir():
+        with suppress(OSError):
+            if each.name in files and str(each.readlink()) == f"../../{folder.name}/{each.name}":
+                there.add(each.name)
+                continue
+        _remove(each)
+    return there
 
 
-def _gone(before: Path, steps: Mapping[str, Step]) -> list[tuple[str, str]]:
-    """What is gone once a table's steps are done: data files, and its folder."""
-    found = [(before.name, "")]
-    for part, step in steps.items():
-        with suppress(FileNotFoundError):
-            known = {each.name for each in (before / part).iterdir()} - {COMMON_METADATA}
-            found += [(part, each) for each in sorted(known.difference(step.adds, step.stays))]
-    return found
+def _clean_table(table: Path, numbers: Collection[int]) -> None:
+    """Remove a table's folders of batches before the last one of ``numbers``, and its data files,
+    but for what the folders of these have. Later files are of a batch that is still to be done.
+    """
+    kept = [table / f"{number:06}" for number in numbers]
+    if not all(map(_is_folder, kept)):  # it is not known what they had
+        return
+    for folder in filter(_is_folder, sorted(table.iterdir())):  # numbers first: no link dangles
+        name = folder.name
+        if name.isdecimal():
+            if int(name) < max(numbers) and folder not in kept:
+                for part in folder.iterdir():
+                    spare = table / f"{part.name}{_SPARE}"
+                    _remove(part) if os.path.lexists(spare) else part.replace(spare)
+                folder.rmdir()
+        elif folder.suffix != _SPARE:
+            files = {each.name for at in kept for each in at.glob(f"{name}/*")}
+            for file in folder.iterdir():
+                if file.name not in files and _came_with(file) <= max(numbers):
+                    file.unlink()
+
+
+def _came_with(file: Path) -> float:
+    """The batch that a data file came with; infinite of what is none."""
+    try:
+        return version_of(file.name)
+    except ValueError:
+        return float("inf")
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
+
+
+def _remove(path: Path) -> None:
+    """Remove a folder, a file or a link, if it is there."""
+    if _is_folder(path):
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)

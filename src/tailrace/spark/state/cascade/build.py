@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tailrace.spark.runtime.tasks import Runner
-    from tailrace.spark.state.cascade.jobs import Asked, Played
+    from tailrace.spark.state.cascade.jobs import Played
     from tailrace.spark.state.cascade.keys import Link
     from tailrace.spark.state.changelog import ChangeFile
     from tailrace.spark.state.current.pieces import Base
@@ -57,7 +57,7 @@ def carry_out(
     tables of which not all changes are there, and why. The rest is as of
     `tailrace.spark.state.current.build.build`.
     """
-    work = _Work(source, quiet, run, keys)
+    work = _Work(source, tuple(quiet), run, keys)
     failed = dict(_follows(links, unread))
     links = [each for each in links if each.child not in failed]
     files: dict[str, Sequence[ChangeFile]] = {}
@@ -111,21 +111,18 @@ def _may_cause(files: Iterable[ChangeFile]) -> bool:
     return any(file.operations["update"] or file.operations["delete"] for file in files)
 
 
+@dataclass
 class _Work:
     """Carries out the foreign keys of one source."""
 
-    def __init__(
-        self,
-        source: SourceChanges,
-        quiet: Sequence[str],
-        run: Runner,
-        keys: Mapping[str, tuple[str, ...]],
-    ) -> None:
-        self._source = source
-        self._quiet = tuple(quiet)
-        self._run = run
-        self._keys = keys
-        self._files = keyed(source.files, keys)
+    source: SourceChanges
+    quiet: tuple[str, ...]
+    run: Runner
+    keys: Mapping[str, tuple[str, ...]]
+
+    def __post_init__(self) -> None:
+        source = self.source
+        self._files = keyed(source.files, self.keys)
         changes = table_changes(source.splits)
         self._lives = lives(source.committed, self._files, changes, source.wanted)
 
@@ -133,28 +130,25 @@ class _Work:
         self, links: Sequence[Link], folder: Path
     ) -> dict[str, Sequence[ChangeFile]] | Failure:
         """What becomes of the changes of the tables of some links."""
-        rows: dict[str, Rows] = {}
-        bases: dict[str, Base] = {}
-        for child in dict.fromkeys(each.child for each in links):
-            found = self._rows(child, links)
-            if found is not None:
-                rows[child] = found[0]
-                if found[1] is not None:
-                    bases[child] = found[1]
+        known = {
+            child: self._rows(child, links) for child in dict.fromkeys(each.child for each in links)
+        }
+        rows = {child: found[0] for child, found in known.items() if found is not None}
+        bases = {child: found[1] for child, found in known.items() if found is not None}
         links = [each for each in links if each.child in rows]  # others have no rows
         names = dict.fromkeys(each.parent for each in links)
-        causes = tuple((each, tuple(self._source.files.get(each, ()))) for each in names)
+        causes = tuple((each, tuple(self.source.files.get(each, ()))) for each in names)
         for number in range(_ROUNDS if links else 0):
             job = PlayJob(
-                self._source.source,
+                self.source.source,
                 tuple(links),
                 causes,
                 tuple(rows.values()),
-                self._quiet,
+                self.quiet,
                 folder / str(number),
-                self._source.shard,
+                self.source.shard,
             )
-            (played,) = self._run(partial(attempt, play), [job])
+            (played,) = self.run(partial(attempt, play), [job])
             if isinstance(played, Failure):
                 return played
             if not played.missing:
@@ -165,25 +159,26 @@ class _Work:
         return {}
 
     def _find(
-        self, played: Played, rows: dict[str, Rows], bases: Mapping[str, Base], folder: Path
+        self,
+        played: Played,
+        rows: dict[str, Rows],
+        bases: Mapping[str, Base | None],
+        folder: Path,
     ) -> Failure | None:
         """Look for the rows that were missing."""
-        asked: dict[str, list[Asked]] = {}
-        for name, each in played.missing:
-            asked.setdefault(name, []).append(each)
         jobs: list[tuple[str, FindJob]] = []
-        for name, wanted in asked.items():
-            for base in _one_by_one(bases.get(name)):
+        for name, wanted in played.missing.items():
+            for base in _one_by_one(bases[name]):
                 out = folder / f"{len(jobs)}.arrow"
-                jobs.append((name, FindJob(base, rows[name].target, tuple(wanted), out)))
-        results = self._run(partial(attempt, find), [job for _, job in jobs])
+                jobs.append((name, FindJob(base, rows[name].target, wanted, out)))
+        results = self.run(partial(attempt, find), [job for _, job in jobs])
         found: dict[str, list[str]] = {}
         for (name, _), result in zip(jobs, results, strict=True):
             if isinstance(result, Failure):
                 return result
             if result is not None:
                 found.setdefault(name, []).append(result)
-        for name, wanted in asked.items():
+        for name, wanted in played.missing.items():
             known = rows[name]
             rows[name] = replace(
                 known,
@@ -198,10 +193,10 @@ class _Work:
         Raises `RejectedError` where its rows cannot be told.
         """
         life = self._lives.get(name)
-        source = self._source
-        plan = None
-        if life is not None:
-            plan = plan_table(life, self._files, source.committed, given=self._keys, shard=None)
+        source = self.source
+        if life is None:
+            return None
+        plan = plan_table(life, self._files, source.committed, given=self.keys, shard=None)
         if plan is None:
             return None
         target = plan.target
@@ -220,13 +215,8 @@ class _Work:
         )
         files = tuple(source.files.get(name, ()))
         names = files[-1].names if files else "log"
-        base = plan.base
-        if base is not None and not any((*base.paths, *base.tails)):
-            base = None
-        return (
-            Rows(name, some, target.columns, plan.pieces, plan.partial, files, names),
-            base,
-        )
+        rows = Rows(name, some, target.columns, plan.pieces, plan.partial, files, names)
+        return rows, plan.base
 
 
 def _one_by_one(base: Base | None) -> Iterator[Base]:

@@ -4,24 +4,33 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from operator import itemgetter
+from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tailrace.columns.arrays import METADATA_FIELDS, OPERATIONS
-from tailrace.position import parts_of
+from tailrace.columns.arrays import METADATA_FIELDS, OPERATIONS, constant, presence
+from tailrace.position import sequence
 from tailrace.spark.parquet.footer import row_groups
 from tailrace.spark.record.present import bits
-from tailrace.spark.state.cascade.play import ABSENT, Known, Play
+from tailrace.spark.state.cascade.play import ABSENT, Known, Play, completed
 from tailrace.spark.state.cascade.values import EXACT
 from tailrace.spark.state.changelog import ROW_GROUP_ROWS, ChangelogFiles
 from tailrace.spark.state.current import raw
-from tailrace.spark.state.current.flat import DELETE, INSERT, SEQ, SNAPSHOT
+from tailrace.spark.state.current.flat import (
+    DELETE,
+    INSERT,
+    SEQ,
+    SNAPSHOT,
+    UPDATE,
+    operation_numbers,
+)
 from tailrace.spark.state.current.fold import key_columns
 from tailrace.spark.state.current.keys import dense
 from tailrace.spark.state.current.pieces import base_rows, changes
@@ -31,22 +40,23 @@ from tailrace.spark.state.spill import read_spill, write_spill
 from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from tailrace.spark.record.present import Bits
     from tailrace.spark.state.cascade.keys import Link
-    from tailrace.spark.state.cascade.play import Derived, Row, Value
+    from tailrace.spark.state.cascade.play import Derived, Row
     from tailrace.spark.state.cascade.values import Comparison
     from tailrace.spark.state.changelog import ChangeFile
-    from tailrace.spark.state.current.flat import Flat, Target
+    from tailrace.spark.state.current.flat import Bytes, Flat, Target
     from tailrace.spark.state.current.pieces import Base, Piece
 
 MARK: Final = "cascade"
 """The key in ``_raw`` under which a change that a foreign key made has that key."""
-_UPDATE: Final = "update"
-_DELETE: Final = "delete"
 _PLAIN: Final = tuple(field.name for field in METADATA_FIELDS[:-2])
+
+Step = tuple[int, int, Callable[[], None]]
+"""A call to make on `Play`: at which ``_seq``, there in which order, and the call."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +140,7 @@ class Played:
     """
 
     files: Mapping[str, tuple[ChangeFile, ...]]
-    missing: tuple[tuple[str, Asked], ...] = ()
+    missing: Mapping[str, tuple[Asked, ...]] = field(default_factory=dict)
 
 
 def find(job: FindJob) -> str | None:
@@ -167,24 +177,21 @@ def matches(
 
 def play(job: PlayJob) -> Played:
     """Carry the keys out. Raises `RejectedError` where what they did cannot be told."""
-    causes = _Causes(job)
     tables = {each.name: _Table(each, job.links) for each in job.tables}
-    known = {name: each.known for name, each in tables.items()}
-    run = Play(job.links, known)
-    steps: list[tuple[int, int, int, Callable[[], None]]] = []
+    run = Play(job.links, {name: each.known for name, each in tables.items()})
+    causes = _Causes(job, run)
+    steps: list[Step] = []
     for each in tables.values():
-        run.begin(each.name, each.begin())
-        steps += each.steps(run, len(steps))
-    steps += causes.steps(run, len(steps))
-    for *_, step in sorted(steps, key=lambda each: each[:3]):
+        each.begin()
+        steps += each.steps()
+    steps += causes.steps
+    for *_, step in sorted(steps, key=itemgetter(0, 1)):
         step()
-    missing: list[tuple[str, Asked]] = []
-    for name, each in tables.items():
-        for columns, values in each.known.missing.items():
-            path = job.folder / f"asked-{len(missing)}.arrow"
-            missing.append((name, each.ask(columns, values, path)))
+    missing = {
+        name: tuple(each.ask(job.folder)) for name, each in tables.items() if each.known.missing
+    }
     if missing:
-        return Played({}, tuple(missing))
+        return Played({}, missing)
     for each in tables.values():
         if each.known.strange:
             raise RejectedError(
@@ -203,54 +210,35 @@ def play(job: PlayJob) -> Played:
 # --- what the log says ----------------------------------------------------------------------------
 
 
-class _Quiet:
-    """Which logged changes do nothing to other rows."""
-
-    def __init__(self, paths: Sequence[str]) -> None:
-        found = [np.load(path) for path in paths]
-        places = np.concatenate(found) if found else np.zeros((0, 4), np.int64)
-        places = places[np.lexsort((places[:, 2], places[:, 1], places[:, 0]))]
-        self._files: dict[int, list[np.ndarray[Any, Any]]] = {}
-        for number in np.unique(places[:, 0]).tolist():
-            here = places[places[:, 0] == number]
-            self._files[number] = [here[:, 1], here[:, 2], here[:, 3]]
-
-    def has(self, seq: int) -> bool:
-        number, position, row = parts_of(seq)
-        if number not in self._files:
-            return False
-        places, starts, ends = self._files[number]
-        low, high = bisect_left(places, position), bisect_right(places, position)
-        return bool(((starts[low:high] <= row) & (row < ends[low:high])).any())
-
-
 class _Causes:
-    """The logged changes that may have changed other rows, by number."""
+    """The logged changes that may have changed other rows, by number.
 
-    def __init__(self, job: PlayJob) -> None:
-        self._quiet = _Quiet(job.quiet)
-        self._steps: list[tuple[int, str, tuple[str, ...], Row, Row | None]] = []
+    ``steps`` are the calls to make on ``run``: after the calls for the row itself.
+    """
+
+    def __init__(self, job: PlayJob, run: Play) -> None:
+        self._run = run
+        self.steps: list[Step] = []
+        self._quiet = sorted(
+            (sequence(file, position, start), sequence(file, position, end))
+            for path in job.quiet
+            for file, position, start, end in np.load(path).tolist()
+        )
+        """The first and the end of rows whose change does nothing to others."""
         self._metadata: list[pa.Table] = []
         for name, files in job.causes:
             wanted = {
                 column for link in job.links if link.parent == name for column in link.referenced
             }
             for file in files:
-                for rows in self._of_file(file, sorted(wanted)):
-                    self._take(name, tuple(sorted(wanted)), rows)
+                self._read(file, sorted(wanted))
 
     @property
     def metadata(self) -> pa.Table:
-        """The changes' fields but for images, by number; plain texts."""
-        return pa.concat_tables(self._metadata)
+        """The changes' fields but for images, by number."""
+        return pa.concat_tables(self._metadata).unify_dictionaries()
 
-    def steps(self, run: Play, first: int) -> Iterator[tuple[int, int, int, Callable[[], None]]]:
-        """The calls to make on `Play`, with their order: after the calls for the row itself."""
-        for number, (seq, table, columns, before, after) in enumerate(self._steps):
-            step = partial(run.cause, number, table, columns, before, after)
-            yield seq, 1, first + number, step
-
-    def _of_file(self, file: ChangeFile, wanted: Sequence[str]) -> Iterator[dict[str, Any]]:
+    def _read(self, file: ChangeFile, wanted: Sequence[str]) -> None:
         by_fold = {name.casefold(): name for name in file.columns.names}
         names = [by_fold.get(name.casefold(), "") for name in wanted]
         if "" in names:
@@ -260,33 +248,26 @@ class _Causes:
             )
         read = [*_PLAIN, "_present", "_raw"]
         read += [f"{image}.{name}" for image in ("before", "after") for name in names]
-        places = [file.columns.get_field_index(name) for name in names]
         for rows in row_groups(file.path, read):
-            yield from self._changing(rows, names, places, len(file.columns))
+            self._take(rows, file, names, wanted)
 
-    def _changing(
-        self, rows: pa.Table, names: Sequence[str], places: Sequence[int], width: int
-    ) -> Iterator[dict[str, Any]]:
-        """The deletes, and the updates that change any of the columns."""
-        operations = rows.column("_op").cast(pa.string())
-        deletes = pc.equal(operations, _DELETE).to_numpy()
-        updates = pc.equal(operations, _UPDATE).to_numpy()
-        full = rows.column("_present").null_count == rows.num_rows
-        has = {
-            image: np.full((rows.num_rows, width), True)
-            if full
-            else bits(rows.column("_present"), image, width)
-            for image in ("before", "after")
-        }
+    def _take(
+        self, rows: pa.Table, file: ChangeFile, names: Sequence[str], wanted: Sequence[str]
+    ) -> None:
+        """Keep the deletes, and the updates that change any of the columns."""
+        operations = operation_numbers(rows)
+        width = len(file.columns)
+        had, has = (bits(rows.column("_present"), each, width) for each in ("before", "after"))
         changed = np.zeros(rows.num_rows, np.bool_)
-        for name, place in zip(names, places, strict=True):
+        for name in names:
+            place = file.columns.get_field_index(name)
             old, new = (pc.struct_field(rows.column(each), [name]) for each in ("before", "after"))
             same = pc.fill_null(pc.equal(old, new), False).to_numpy()
             same |= pc.and_(pc.is_null(old), pc.is_null(new)).to_numpy()
-            changed |= has["after"][:, place] & ~(same & has["before"][:, place])
-        chosen = np.flatnonzero(deletes | (updates & changed))
-        seqs = [int(each) for each in rows.column("_seq").take(pa.array(chosen)).to_pylist()]
-        loud = [not self._quiet.has(seq) for seq in seqs]
+            changed |= has[:, place] & ~(same & had[:, place])
+        chosen = np.flatnonzero((operations == DELETE) | ((operations == UPDATE) & changed))
+        every = [int(each) for each in rows.column("_seq").take(pa.array(chosen)).to_pylist()]
+        loud = [not self._is_quiet(seq) for seq in every]
         chosen = chosen[np.array(loud, np.bool_)]
         if not len(chosen):
             return
@@ -294,48 +275,36 @@ class _Causes:
         for key, texts in raw.texts(rows.column("_raw")).items():
             if key.partition(".")[2] in names and texts.null_count < len(texts):
                 raise RejectedError(f"a key that others refer to has a value of no type in {key}")
-        images = {
-            image: [
-                [
-                    value if there else ABSENT
-                    for value, there in zip(
-                        pc.struct_field(rows.column(image), [name]).to_pylist(),
-                        has[image][chosen, place].tolist(),
-                        strict=True,
+        befores, afters = (
+            zip(
+                *(
+                    _values(
+                        pc.struct_field(rows.column(image), [name]),
+                        there[chosen, file.columns.get_field_index(name)],
                     )
-                ]
-                for name, place in zip(names, places, strict=True)
-            ]
-            for image in ("before", "after")
-        }
-        yield {
-            "rows": rows.select(_PLAIN),
-            "seq": [seq for seq, each in zip(seqs, loud, strict=True) if each],
-            "delete": deletes[chosen].tolist(),
-            **images,
-        }
-
-    def _take(self, table: str, columns: tuple[str, ...], found: dict[str, Any]) -> None:
-        rows = found["rows"]
-        self._metadata.append(
-            pa.table(
-                {
-                    name: rows.column(name).cast(pa.string())
-                    if pa.types.is_dictionary(rows.schema.field(name).type)
-                    else rows.column(name)
-                    for name in _PLAIN
-                }
+                    for name in names
+                ),
+                strict=True,
             )
+            for image, there in (("before", had), ("after", has))
         )
-        befores, afters = zip(*found["before"], strict=True), zip(*found["after"], strict=True)
-        for seq, delete, before, after in zip(
-            found["seq"], found["delete"], befores, afters, strict=True
-        ):
-            new = None
-            if not delete:
-                pairs = zip(before, after, strict=True)
-                new = tuple(was if now is ABSENT else now for was, now in pairs)
-            self._steps.append((seq, table, columns, before, new))
+        deletes = (operations[chosen] == DELETE).tolist()
+        seqs = [seq for seq, each in zip(every, loud, strict=True) if each]
+        for seq, delete, old, new in zip(seqs, deletes, befores, afters, strict=True):
+            number, after = len(self.steps), None if delete else completed(new, old)
+            step = partial(self._run.cause, number, file.name, wanted, old, after)
+            self.steps.append((seq, 1, step))
+        self._metadata.append(rows.select(_PLAIN))
+
+    def _is_quiet(self, seq: int) -> bool:
+        at = bisect_right(self._quiet, seq, key=itemgetter(0))
+        return at > 0 and seq < self._quiet[at - 1][1]
+
+
+def _values(column: pa.ChunkedArray, there: Bits) -> list[object]:
+    """A column's values, and `ABSENT` where an image does not have it."""
+    pairs = zip(column.to_pylist(), there.tolist(), strict=True)
+    return [value if has else ABSENT for value, has in pairs]
 
 
 class _Table:
@@ -352,55 +321,49 @@ class _Table:
             self._asked.setdefault(each.columns, []).append(read_spill(each.path))
         self._found = [read_spill(path) for path in rows.found]
         values = {
-            columns: {
-                value
-                for table in tables
-                for value in zip(*(table.column(name).to_pylist() for name in columns), strict=True)
-            }
+            columns: {value for table in tables for value in _tuples(table, columns)}
             for columns, tables in self._asked.items()
         }
         self.known = Known(self._names, rows.target.key, values)
 
-    def ask(self, columns: tuple[str, ...], values: set[Value], path: Path) -> Asked:
-        """Ask for rows that have values in columns, from a file at ``path``."""
-        fields = [self.rows.target.columns.field(name) for name in columns]
-        arrays = [
-            pa.array(each, field.type)
-            for field, each in zip(fields, zip(*values, strict=True), strict=True)
-        ]
-        write_spill(path, pa.table(dict(zip(columns, arrays, strict=True))))
-        return Asked(columns, self._how[columns], str(path))
+    def ask(self, folder: Path) -> Iterator[Asked]:
+        """Ask for the rows that are missing, by files in a folder."""
+        for columns, values in self.known.missing.items():
+            path = folder / f"{uuid4().hex}.arrow"
+            arrays = [
+                pa.array(each, self.rows.target.columns.field(name).type)
+                for name, each in zip(columns, zip(*values, strict=True), strict=True)
+            ]
+            write_spill(path, pa.table(arrays, list(columns)))
+            yield Asked(columns, self._how[columns], str(path))
 
-    def begin(self) -> Iterator[Row]:
-        """The rows that there were."""
+    def begin(self) -> None:
+        """Put the rows that there were."""
         for table in self._found:
             self._check_texts(table)
-            yield from zip(*(table.column(name).to_pylist() for name in self._names), strict=True)
+            for row in _tuples(table, self._names):
+                self.known.put(row)
 
-    def steps(self, run: Play, first: int) -> Iterator[tuple[int, int, int, Callable[[], None]]]:
-        """What `Play` is to be told of logged changes, with its order."""
+    def steps(self) -> Iterator[Step]:
+        """What is to be told of logged changes."""
         flat = self._concerned()
         if flat is None:
             return
         self._check_texts(flat.rows)
-        key = self.rows.target.key
-        olds = list(zip(*(flat.old.column(name).to_pylist() for name in key), strict=True))
-        columns = []
-        for place, name in enumerate(self._names):
-            values = flat.rows.column(name).to_pylist()
-            if flat.present is not None:
-                there = flat.present[:, place].tolist()
-                values = [v if has else ABSENT for v, has in zip(values, there, strict=True)]
-            columns.append(values)
-        images = zip(*columns, strict=True)
-        seqs = flat.rows.column(SEQ).to_pylist()
-        operations = flat.operations.tolist()
-        for number, (seq, kind, old, image) in enumerate(
-            zip(seqs, operations, olds, images, strict=True), first
+        columns = [flat.rows.column(name).to_pylist() for name in self._names]
+        if flat.present is not None:
+            there = zip(self._names, flat.present.T, strict=True)
+            columns = [_values(flat.rows.column(name), has) for name, has in there]
+        for seq, kind, old, image in zip(
+            flat.rows.column(SEQ).to_pylist(),
+            flat.operations.tolist(),
+            _tuples(flat.old, self.rows.target.key),
+            zip(*columns, strict=True),
+            strict=True,
         ):
-            came = kind in {INSERT, SNAPSHOT}
-            what = None if kind == DELETE else image
-            yield int(seq), 0, number, partial(run.change, self.name, None if came else old, what)
+            was = None if kind in {INSERT, SNAPSHOT} else old
+            now = None if kind == DELETE else image
+            yield int(seq), 0, partial(self.known.change, was, now)
 
     def _concerned(self) -> Flat | None:
         """The logged changes of rows that have, at any time, any of the values asked for."""
@@ -456,6 +419,11 @@ class _Table:
                 )
 
 
+def _tuples(table: pa.Table, names: Iterable[str]) -> Iterator[Row]:
+    """The rows of a table, each with the values of some columns."""
+    return zip(*(table.column(name).to_pylist() for name in names), strict=True)
+
+
 # --- what becomes of it ---------------------------------------------------------------------------
 
 
@@ -469,8 +437,7 @@ class _Writing:
         self._made = made
         self._job = job
         self._folder = folder
-        numbers = pa.array([each.cause for each in made])
-        self._metadata = causes.metadata.take(numbers)
+        self._metadata = causes.metadata.take(pa.array([each.cause for each in made]))
         self._seqs = [int(each) for each in self._metadata.column("_seq").to_pylist()]
         self._count = 0
 
@@ -492,26 +459,18 @@ class _Writing:
     def _with(self, file: ChangeFile, start: int, end: int) -> ChangeFile:
         """A logged file's changes with those that came between them."""
         own = self._part(start, end, file.columns, file.key)
-        tables = [self._as(own.schema, rows) for rows in row_groups(file.path)]
+        tables = []
+        for rows in row_groups(file.path):
+            numbers = _operations(operation_numbers(rows))
+            numbered = rows.drop_columns("_op").append_column("_op", numbers)
+            tables.append(numbered.select(own.schema.names).cast(own.schema))
         table = pa.concat_tables([*tables, own]).unify_dictionaries()
-        ranks = pa.array(np.arange(table.num_rows))
-        order = pc.sort_indices(
-            pa.table({"seq": table.column("_seq"), "rank": ranks}),
-            [("seq", "ascending"), ("rank", "ascending")],
-        )
+        ranked = pa.table({"seq": table.column("_seq"), "rank": np.arange(table.num_rows)})
+        order = pc.sort_indices(ranked, [("seq", "ascending"), ("rank", "ascending")])
         made = self._written(table.take(order))
         return replace(
             made, unlogged=file.unlogged, seconds=made.seconds + file.seconds, derived=False
         )
-
-    def _as(self, schema: pa.Schema, rows: pa.Table) -> pa.Table:
-        columns = []
-        for field in schema:
-            column = rows.column(field.name)
-            if pa.types.is_dictionary(field.type):
-                column = _encoded(field.name, column.cast(pa.string()))
-            columns.append(column.cast(field.type))
-        return pa.table(columns, schema=schema)
 
     def _written(self, rows: pa.Table) -> ChangeFile:
         folder = self._folder / str(self._count)
@@ -524,41 +483,36 @@ class _Writing:
         return replace(file, unlogged=(), derived=True)
 
     def _part(self, start: int, end: int, columns: pa.Schema, key: tuple[str, ...]) -> pa.Table:
-        """Some of the changes, in a file's columns."""
-        made = self._made[start:end]
-        count = len(made)
+        """Some of the changes, in a file's columns. Raises `RejectedError`."""
+        made, target = self._made[start:end], self._rows.target
+        count, width = len(made), len(columns)
+        deletes = np.array([each.after is None for each in made])
+        had, has = np.zeros((2, count, width), np.bool_)
+        before, after = ([pa.nulls(count, each.type) for each in columns] for _ in range(2))
+        by_fold = {name.casefold(): at for at, name in enumerate(columns.names)}
+        for place, name in enumerate(target.columns.names):
+            at = by_fold.get(name.casefold())
+            if at is None:
+                raise RejectedError(f"its column {name}, which foreign keys concern, is not logged")
+            old = [each.before[place] for each in made]
+            new = [None if each.after is None else each.after[place] for each in made]
+            had[:, at] = deletes | (name in target.key)
+            has[:, at] = ~deletes & [one != other for one, other in zip(old, new, strict=True)]
+            before[at] = pa.array(old, columns[at].type, mask=~had[:, at])
+            after[at] = pa.array(new, columns[at].type, mask=~has[:, at])
+        old_bits, new_bits = (np.packbits(each, 1, "little") for each in (had, has))
         database, table = TableName.parse(self._rows.name)
-        deletes = [each.after is None for each in made]
-        names = _Names(columns, self._rows.target)
-        befores, afters = [], []
-        for each in made:
-            old = names.all if each.after is None else names.key
-            befores.append({name: each.before[place] for name, place in old.items()})
-            afters.append(
-                None
-                if each.after is None
-                else {
-                    name: each.after[place]
-                    for name, place in names.all.items()
-                    if each.after[place] != each.before[place]
-                }
-            )
-        present = pa.StructArray.from_arrays(
-            [
-                pa.array([names.bits(image) for image in images], pa.binary())
-                for images in (befores, afters)
-            ],
-            names=["before", "after"],
-        )
         marks = [[(MARK, each.link.sql)] for each in made]
-        values: dict[str, Any] = {
-            "_op": _encoded("_op", pa.array([_DELETE if d else _UPDATE for d in deletes])),
-            "_db": pa.array([database] * count),
-            "_table": pa.array([table] * count),
-            "_present": present,
+        values = {
+            "_op": _operations(np.where(deletes, DELETE, UPDATE).astype(np.int8)),
+            "_db": constant(database, count),
+            "_table": constant(table, count),
+            "_present": presence(old_bits, new_bits, None, count),
             "_raw": pa.array(marks, pa.map_(pa.string(), pa.string())),
-            "before": _struct(columns, befores),
-            "after": _struct(columns, afters),
+            "before": pa.StructArray.from_arrays(before, fields=list(columns)),
+            "after": pa.StructArray.from_arrays(
+                after, fields=list(columns), mask=pa.array(deletes)
+            ),
         }
         metadata = self._metadata.slice(start, count)
         image = pa.struct(list(columns))
@@ -571,66 +525,10 @@ class _Writing:
                 "tailrace.names": self._rows.names,
             },
         )
-        arrays = []
-        for field in schema:
-            column = values.get(field.name)
-            if column is None:
-                column = metadata.column(field.name)
-            if pa.types.is_dictionary(field.type) and not pa.types.is_dictionary(column.type):
-                column = _encoded(field.name, column)
-            arrays.append(column.cast(field.type) if column.type != field.type else column)
-        return pa.table(arrays, schema=schema)
+        values = {name: metadata.column(name) for name in _PLAIN} | values
+        return pa.table(values).select(schema.names).cast(schema)
 
 
-class _Names:
-    """Where a table's rows, as `Play` has them, have the columns of a file."""
-
-    def __init__(self, columns: pa.Schema, target: Target) -> None:
-        by_fold = {name.casefold(): name for name in columns.names}
-        self._columns = columns
-        self.all: dict[str, int] = {}
-        self.key: dict[str, int] = {}
-        for place, name in enumerate(target.columns.names):
-            found = by_fold.get(name.casefold())
-            if found is None:
-                raise RejectedError(f"its column {name}, which foreign keys concern, is not logged")
-            self.all[found] = place
-            if name in target.key:
-                self.key[found] = place
-
-    def bits(self, image: Mapping[str, Any] | None) -> bytes:
-        """The entry of ``_present`` of an image."""
-        number: int = sum(1 << self._columns.get_field_index(name) for name in image or ())
-        return number.to_bytes((len(self._columns) + 7) // 8, "little")
-
-
-def _encoded(name: str, column: pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:
-    """Texts as the change record has them: numbers, and a dictionary."""
-    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-    if name != "_op":
-        return pa.chunked_array([each.dictionary_encode() for each in chunks], _DICTIONARY)
-    return pa.chunked_array(
-        [
-            pa.DictionaryArray.from_arrays(
-                pc.index_in(each, OPERATIONS).cast(pa.int8()), OPERATIONS
-            )
-            for each in chunks
-        ],
-        pa.dictionary(pa.int8(), pa.string()),
-    )
-
-
-_DICTIONARY: Final = pa.dictionary(pa.int32(), pa.string())
-
-
-def _struct(columns: pa.Schema, images: Sequence[Mapping[str, Any] | None]) -> pa.StructArray:
-    """Images of some columns, in all of a file's; None is no image."""
-    used = {name for image in images if image is not None for name in image}
-    arrays = [
-        pa.array([None if image is None else image.get(field.name) for image in images], field.type)
-        if field.name in used
-        else pa.nulls(len(images), field.type)
-        for field in columns
-    ]
-    mask = pa.array([image is None for image in images])
-    return pa.StructArray.from_arrays(arrays, fields=list(columns), mask=mask)
+def _operations(numbers: Bytes) -> pa.DictionaryArray:
+    """The column ``_op`` of the change record."""
+    return pa.DictionaryArray.from_arrays(pa.array(numbers), OPERATIONS)

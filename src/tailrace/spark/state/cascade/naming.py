@@ -6,6 +6,7 @@ and MySQL before 9.6, log the change of the referenced table alone (docs/surpris
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from tailrace.schema.foreign_keys import logs_cascades
@@ -26,39 +27,33 @@ _MOST_NAMES: Final = 5
 """Tables that the line names; the report has all."""
 
 
+@dataclass
 class Cascades:
     """Says which tables of a lake have foreign keys that cascade below the log.
 
     ``servers`` are asked for them; the statements in each log tell of those
     that it adds, and of files' keys they alone do. ``notice`` gets one line for all
     the keys that a look newly finds. Where the mirror carries keys out, only those that it cannot
-    carry out are named.
+    carry out are named. ``known`` has the keys of each such table, as SQL, by the table's name in
+    the lake.
     """
 
-    def __init__(
-        self,
-        servers: AskedServers,
-        options: LakeOptions,
-        notice: Callable[[str], None],
-    ) -> None:
-        self._servers = servers
-        self._options = options
-        self._notice = notice
-        self._applies = options.cascades == "apply"
-        self.known: dict[str, tuple[str, ...]] = {}
-        """The keys of each such table, as SQL, by the table's name in the lake."""
+    servers: AskedServers
+    options: LakeOptions
+    notice: Callable[[str], None]
+    known: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def look(self, cursors: Iterable[SourceCursor]) -> None:
         """Look at what is known by now, and tell what is new."""
-        before = set(self.known)
+        before, applies = set(self.known), self.options.cascades == "apply"
         for cursor in cursors:
-            facts = self._servers.facts(cursor.name)
+            facts = self.servers.facts(cursor.name)
             unlogged = None if facts is None else facts.cascades
             if facts is None and not logs_cascades(cursor.planner.server_version):
                 unlogged = {}
             if unlogged is None:
                 continue
-            if self._applies:
+            if applies:
                 self._look_for_rest(cursor, unlogged)
                 continue
             for (database, table), keys in unlogged.items():
@@ -68,23 +63,19 @@ class Cascades:
                 self._add(cursor.name, definition.database, definition.table, state.foreign_keys)
         if new := sorted(set(self.known) - before):
             more = f" and {len(new) - _MOST_NAMES} more" if len(new) > _MOST_NAMES else ""
-            if self._applies:
-                self._notice(
-                    f"{', '.join(new[:_MOST_NAMES])}{more}: foreign keys change rows there, "
-                    "which the log does not have, and cannot be carried out: the lake keeps these "
-                    f"rows as they were, and verify finds them ({new[0]}: {self.known[new[0]][0]})"
-                )
-                return
-            self._notice(
-                f"{', '.join(new[:_MOST_NAMES])}{more}: foreign keys change rows there (ON DELETE "
-                "CASCADE, SET NULL, ON UPDATE CASCADE) and the log has nothing of it: the lake "
-                "keeps these rows as they were, and verify finds them"
+            how = " (ON DELETE CASCADE, SET NULL, ON UPDATE CASCADE) and the log has nothing of it"
+            if applies:
+                how = ", which the log does not have, and cannot be carried out"
+            first = f" ({new[0]}: {self.known[new[0]][0]})" if applies else ""
+            self.notice(
+                f"{', '.join(new[:_MOST_NAMES])}{more}: foreign keys change rows there{how}: the "
+                f"lake keeps these rows as they were, and verify finds them{first}"
             )
 
     def _add(self, source: str, database: str, table: str, keys: Iterable[ForeignKey]) -> None:
         said = tuple(str(key) for key in keys if key.cascades)
-        if said and self._options.tables(database, table):
-            self.known[self._options.key(source, str(TableName(database, table)))] = said
+        if said and self.options.tables(database, table):
+            self.known[self.options.key(source, str(TableName(database, table)))] = said
 
     def _look_for_rest(
         self, cursor: SourceCursor, unlogged: Mapping[TableName, Iterable[ForeignKey]]
@@ -93,16 +84,16 @@ class Cascades:
         catalogue = cursor.planner.catalogue
         links = links_of(
             catalogue.cascading(),
-            lambda name: self._options.tables(*TableName.parse(name)),
-            dict(self._options.keys),
+            lambda name: self.options.tables(*TableName.parse(name)),
+            dict(self.options.keys),
         )
         found = dict(links.left)
         told = catalogue.contents().tables
         names = {(each.definition.database, each.definition.table) for each in told}
         for (database, table), keys in unlogged.items():
-            if (database, table) not in names and self._options.tables(database, table):
+            if (database, table) not in names and self.options.tables(database, table):
                 name = str(TableName(database, table))
                 why = f"the log that is read does not have the CREATE TABLE of {name}"
                 found[name] = tuple(f"{key}: {why}" for key in keys)
         for name, texts in found.items():
-            self.known[self._options.key(cursor.name, name)] = texts
+            self.known[self.options.key(cursor.name, name)] = texts

@@ -114,8 +114,7 @@ class Known:
             if before is None:
                 self._unknown(old)
                 return
-            pairs = zip(image, before, strict=True)
-            image = tuple(was if new is ABSENT else new for new, was in pairs)
+            image = completed(image, before)
         self.put(image)
 
     def _unknown(self, key: Value | None) -> None:
@@ -124,6 +123,11 @@ class Known:
             self.strange = True
         else:
             self.missing.setdefault(self.key, set()).add(key)
+
+
+def completed(image: Row, before: Row) -> Row:
+    """An image, with the values that the row had before where it lacks columns."""
+    return tuple(was if new is ABSENT else new for new, was in zip(image, before, strict=True))
 
 
 def compared(link: Link, row: Row, places: Places) -> Value | None:
@@ -150,21 +154,12 @@ class Play:
         self.derived: list[Derived] = []
         self._of_cause: dict[tuple[str, Value], Derived] = {}
 
-    def begin(self, table: str, rows: Iterable[Row]) -> None:
-        """Rows that are there at the beginning."""
-        for row in rows:
-            self._tables[table].put(row)
-
-    def change(self, table: str, old: Value | None, image: Row | None) -> None:
-        """What the log says of a row of a table whose rows are kept track of."""
-        self._tables[table].change(old, image)
-
     def cause(
         self, number: int, table: str, columns: Sequence[str], before: Row, after: Row | None
     ) -> None:
         """A logged change of a row to which others refer; rows have ``columns``.
 
-        It was told by `change` before, where rows of its table are kept track of.
+        `Known.change` was called before, where rows of its table are kept track of.
         """
         self._of_cause = {}
         waiting = [(table, tuple(columns), before, after)]

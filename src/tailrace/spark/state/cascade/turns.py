@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tailrace.constants import EventType
-from tailrace.events.rows import ROWS_TYPES
+from tailrace.events.rows import ROWS_TYPES, WriteRowsEvent
 from tailrace.storage import EventReader
 
 if TYPE_CHECKING:
@@ -19,15 +19,7 @@ if TYPE_CHECKING:
 
 _SMALL: Final = 1 << 16
 """Bytes of log that are looked through for changes of rows."""
-_INSERTS: Final = frozenset(
-    {
-        EventType.WRITE_ROWS,
-        EventType.WRITE_ROWS_V1,
-        EventType.WRITE_ROWS_COMPRESSED,
-        EventType.WRITE_ROWS_COMPRESSED_V1,
-    }
-)
-_CHANGES: Final = (ROWS_TYPES - _INSERTS) | {EventType.TRANSACTION_PAYLOAD}
+_CHANGES: Final = ROWS_TYPES.difference(WriteRowsEvent.TYPES) | {EventType.TRANSACTION_PAYLOAD}
 
 
 def turns(splits: Sequence[Split]) -> list[list[Split]]:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tailrace.columns.arrays import OPERATIONS
 from tailrace.spark.record.present import Bits, bits
 from tailrace.spark.state.current import raw
 from tailrace.spark.state.current.conform import Source, carried, default
@@ -75,9 +76,7 @@ def flatten(changes: pa.Table, target: Target, sources: Mapping[str, Source]) ->
     ``sources`` says for each of the target's columns where these rows have it. Raises
     `RejectedError` where values cannot be carried over.
     """
-    operations = np.concatenate(
-        [np.zeros(0, np.int8)] + [_numbers(chunk) for chunk in changes.column("_op").chunks]
-    )
+    operations = operation_numbers(changes)
     images = _Images(changes)
     columns: dict[str, pa.ChunkedArray] = {}
     there = operations != DELETE
@@ -123,17 +122,13 @@ def unknown_marks(unknown: Bits) -> pa.ChunkedArray:
     return pa.chunked_array([pa.array(unknown, pa.bool_(), mask=~unknown)])
 
 
-def _numbers(chunk: pa.DictionaryArray) -> Bytes:
-    """The operations' numbers, whatever order the dictionary has them in."""
-    order = np.array(
-        [
-            ("insert", "update", "delete", "snapshot").index(text)
-            for text in chunk.dictionary.to_pylist()
-        ],
-        np.int8,
-    )
-    result: Bytes = order[chunk.indices.to_numpy(zero_copy_only=False)]
-    return result
+def operation_numbers(changes: pa.Table) -> Bytes:
+    """The numbers of the changes' operations, whatever order the dictionaries have them in."""
+    names, found = OPERATIONS.to_pylist(), [np.zeros(0, np.int8)]
+    for chunk in changes.column("_op").chunks:
+        order = np.array([names.index(text) for text in chunk.dictionary.to_pylist()], np.int8)
+        found.append(order[chunk.indices.to_numpy(zero_copy_only=False)])
+    return np.concatenate(found)
 
 
 class _Images:

@@ -1,15 +1,14 @@
-"""Rows of a DataFrame as the events of transactions, by one task.
+"""A part of a log's rows as the events of transactions.
 
 A task writes its transactions, but for what only their place in the log tells, into a file of its
 own: table maps and rows events in cache form (no checksum, no position), one transaction after the
-other. `tailrace.spark.writer.log` puts them into a log.
+other. `tailrace.writing.parts.log` puts them into a log.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +16,6 @@ import pyarrow.compute as pc
 
 from tailrace.columns.arrays import METADATA_FIELDS
 from tailrace.errors import ValueRejected
-from tailrace.events import FormatDescription
 from tailrace.values.encode import RowImage
 from tailrace.writing.cache import MadeEvents, cached
 from tailrace.writing.rows import RowsSource, WrittenTable
@@ -26,9 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from tailrace.constants import ChecksumAlgorithm, Flavour
-    from tailrace.schema.table import Table
     from tailrace.writing.options import WriterOptions
+    from tailrace.writing.parts.log import LogOfParts
     from tailrace.writing.rows import Change
 
 OPERATION: Final = "_op"
@@ -43,80 +40,32 @@ _KINDS: Final[dict[str, Change]] = {
 }
 
 
-@dataclass(frozen=True)
-class Form:
-    """How rows are written: what a task must know of the log.
-
-    ``images``: rows come as structs before and after; else as one row's columns. ``timestamp`` is
-    in seconds UTC, ``rows`` the most that a transaction has.
-    """
-
-    table: Table
-    flavour: Flavour
-    server_version: str
-    server_id: int
-    timestamp: int
-    rows: int
-    images: bool
-    checksum: ChecksumAlgorithm
-    options: WriterOptions
-
-    @property
-    def description(self) -> FormatDescription:
-        """The format description of the log."""
-        return FormatDescription.of(
-            self.flavour,
-            server_version=self.server_version,
-            checksum_algorithm=self.checksum,
-        )
-
-    @property
-    def header(self) -> dict[str, Any]:
-        """What every event's header says."""
-        return {
-            "timestamp": self.timestamp,
-            "server_id": self.server_id,
-            "form": self.description,
-        }
-
-    @property
-    def name(self) -> str:
-        """The table's full name."""
-        return f"{self.table.database}.{self.table.name}"
+Written = tuple[int, int]
+"""A transaction in a part's file: its bytes, and its events."""
 
 
-@dataclass(frozen=True)
-class Written:
-    """A transaction in a task's file: its bytes, events and rows."""
-
-    size: int
-    events: int
-    rows: int
-
-
-def write_rows(form: Form, batches: Iterable[pa.RecordBatch], path: Path) -> list[Written]:
+def write_rows(
+    log: LogOfParts, batches: Iterable[pa.RecordBatch], path: Path
+) -> tuple[Written, ...]:
     """Write all rows into a new file, in their order; its transactions, one after the other.
 
     Raises `ValueRejected` for a row that cannot be written, OSError.
     """
-    maker = _Maker(form)
+    maker = _Maker(log)
     found: list[Written] = []
-    size = events = rows = 0
+    size = events = 0
     with path.open("xb") as file:
-        for piece in _pieces(batches, form.rows):
+        for piece in _pieces(batches, log.rows):
             for data, count in maker.events(piece):
-                file.write(data)
-                size += len(data)
+                size += file.write(data)
                 events += count
-            rows += piece.num_rows
             maker.row += piece.num_rows
-            if rows == form.rows:
-                found.append(Written(size, events, rows))
-                size = events = rows = 0
-        if rows:
-            found.append(Written(size, events, rows))
-        file.flush()
-    return found
+            if not maker.row % log.rows:
+                found.append((size, events))
+                size = events = 0
+        if events:
+            found.append((size, events))
+    return tuple(found)
 
 
 def _pieces(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
@@ -134,15 +83,13 @@ def _pieces(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.RecordB
 class _Maker:
     """Makes events of rows; ``row`` counts those of the partition that are done."""
 
-    def __init__(self, form: Form) -> None:
-        self._form = form
+    def __init__(self, log: LogOfParts) -> None:
+        self._log = log
         self.row = 0
-        self._known = WrittenTable.of(form.table, 1, form.options, form.description)
-        self._map = self._known.table_map.replace(
-            timestamp=form.timestamp, server_id=form.server_id
-        )
+        self._known = WrittenTable.of(log.table, 1, log.options, log.header["form"])
+        self._map = self._known.table_map.replace(timestamp=log.timestamp, server_id=log.server_id)
         self._made = MadeEvents()
-        schema = form.table.schema
+        schema = log.table.schema
         self._columns = {column.name for column in schema.columns}
         self._key = [schema.columns[index].name for index in schema.primary_key]
 
@@ -187,49 +134,40 @@ class _Maker:
         column = piece.column(OPERATION)
         if pa.types.is_dictionary(column.type):
             column = column.dictionary_decode()
-        coded = pc.dictionary_encode(column, null_encoding="encode")
-        codes = coded.indices.to_numpy()
-        names = coded.dictionary.to_pylist()
-        starts = [0, *(np.flatnonzero(np.diff(codes)) + 1).tolist(), len(codes)]
-        for start, end in pairwise(starts):
-            name = names[codes[start]]
+        runs = pc.run_end_encode(column)
+        start = 0
+        for name, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
             if name not in _KINDS:
                 raise ValueRejected(
                     f"row {self.row + start + 1} of the partition: {OPERATION} is {name!r}, and "
                     f"not {', '.join(_KINDS)}"
                 )
             yield _KINDS[name], start, end - start
+            start = end
 
     def _statement(
         self, kind: Change, rows: pa.RecordBatch
     ) -> Iterator[tuple[bytes | bytearray | memoryview, int]]:
         before, after, options = self._images(kind, rows)
+        header, made = self._log.header, self._made
         source = RowsSource(
-            self._known,
-            self._map,
-            kind,
-            options,
-            flags=0,
-            header=self._form.header,
-            made=self._made,
+            self._known, self._map, kind, options, flags=0, header=header, made=made
         )
-        held = None
-        for chunk in source.of(before, after):
-            if held is None:
-                yield cached(self._map), 1
-            else:
-                yield held.data, held.count
-            held = chunk
-        if held is not None:
-            held.end_statement()
+        chunks = source.of(before, after)
+        held = next(chunks)
+        yield cached(self._map), 1
+        for chunk in chunks:
             yield held.data, held.count
+            held = chunk
+        held.end_statement()
+        yield held.data, held.count
 
     def _images(
         self, kind: Change, rows: pa.RecordBatch
     ) -> tuple[pa.Table | None, pa.Table | None, WriterOptions]:
         """The rows before and after, and the options that say which columns they have."""
-        options = self._form.options
-        if self._form.images:
+        options = self._log.options
+        if self._log.images:
             before = None if kind == "insert" else self._struct(rows, BEFORE)
             after = None if kind == "delete" else self._struct(rows, AFTER)
             return before, after, options
@@ -241,8 +179,8 @@ class _Maker:
             if kind == "delete":
                 return whole, None, options
             raise ValueRejected(
-                f"{self._form.name} has no primary key, so an update needs the row as it was: give "
-                "structs before and after"
+                f"{self._log.table_name} has no primary key, so an update needs the row as it was: "
+                "give structs before and after"
             )
         options = replace(options, image=RowImage.MINIMAL)
         return whole.select(self._key), None if kind == "delete" else whole, options
@@ -251,6 +189,4 @@ class _Maker:
         column = rows.column(side)
         if column.null_count:
             raise ValueRejected(f"{side} is NULL, and the operation needs it")
-        members = column.flatten()
-        names = [field.name for field in column.type]
-        return pa.table(list(members), names)
+        return pa.table(column.flatten(), [field.name for field in column.type])

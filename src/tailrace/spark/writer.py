@@ -4,7 +4,7 @@
         .option("server_id", 7).mode("append").save()
 
 Tasks encode rows side by side; the commit puts what they wrote into log files, in the order of the
-partitions. The options are described at `WriteOptions`.
+partitions. The options are described at `log_of`.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import time
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from tailrace.constants import ChecksumAlgorithm, Flavour
+from tailrace.constants import Flavour
 from tailrace.errors import PipelineError, UsageError
 from tailrace.events.description import STANDARD_VERSIONS
 from tailrace.gtid import parse_uuid
@@ -27,11 +27,11 @@ from tailrace.live.url import Source
 from tailrace.log_name import LogName
 from tailrace.schema.table import Table
 from tailrace.schema.tokens import quoted_name, quoted_table
-from tailrace.spark.record.option import Option, choice, number, parse
-from tailrace.spark.writer.log import Part, Target, assemble, clean
-from tailrace.spark.writer.rows import AFTER, BEFORE, RECORD, Form, write_rows
+from tailrace.spark.record.option import Option, choice, flag, number, parse
 from tailrace.table_name import TableName
-from tailrace.writing.options import RowMetadata, WriterOptions
+from tailrace.writing.options import RowMetadata, Sync, WriterOptions
+from tailrace.writing.parts.log import LogOfParts, Part, assemble, clean
+from tailrace.writing.parts.rows import AFTER, BEFORE, RECORD, write_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -39,10 +39,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-_VERSIONS: Final = {
-    Flavour.MYSQL: "9.7.0-tailrace",
-    Flavour.MARIADB: "11.8.0-MariaDB-tailrace",
-}
 _MOST: Final = (1 << 32) - 1
 _OPTIONS: Final = {
     "path": Option(default=""),
@@ -58,14 +54,14 @@ _OPTIONS: Final = {
     "fileSize": Option(number(4096, 1 << 30), 1 << 30),
     "checksum": Option(choice("crc32", "none"), "crc32"),
     "metadata": Option(choice(*RowMetadata), RowMetadata.FULL),
-    "compress": Option(choice("false", "true"), "false"),
-    "ddl": Option(choice("false", "true"), "false"),
+    "compress": Option(flag, False),
+    "ddl": Option(flag, False),
 }
 
 
-@dataclass(frozen=True)
-class WriteOptions:
-    """The options of a write, understood; names in any case.
+def log_of(given: Mapping[str, str], *, images: bool) -> LogOfParts:
+    """The log that was asked for by ``.option(…)``; names in any case. With ``images`` rows come as
+    structs before and after.
 
     - ``path``: the log's folder, which tasks and driver share; a log that exists and is closed
       continues in a new file. ``name``: its files' base name (``binlog``).
@@ -80,80 +76,53 @@ class WriteOptions:
     - ``checksum``: ``crc32`` (default) or ``none``. ``metadata``: ``full`` (default), ``minimal``,
       ``none``. ``compress``: ``true`` for compressed transactions.
     - ``ddl``: ``true`` puts CREATE DATABASE IF NOT EXISTS and CREATE TABLE before the rows.
+
+    Raises UsageError for an option that is not understood, SchemaError for a CREATE TABLE that is
+    not, and what connecting to a server raises.
     """
-
-    path: Path
-    name: str
-    flavour: Flavour
-    table: Table
-    create: str
-    server_id: int
-    uuid: str | None
-    domain: int
-    rows: int
-    ddl: bool
-    checksum: ChecksumAlgorithm
-    writer: WriterOptions
-
-    @classmethod
-    def of(cls, given: Mapping[str, str]) -> Self:
-        """Understand what was given to ``.option(…)``.
-
-        Raises UsageError for an option that is not understood, SchemaError for a CREATE TABLE that
-        is not, and what connecting to a server raises.
-        """
-        options = parse(given, _OPTIONS, "writing format binlog")
-        path, name = options["path"], options["name"]
-        flavour, named = options["flavour"], options["table"]
-        if not path or "://" in path.removeprefix("file://"):
-            raise UsageError(
-                "writing format binlog: give the log's folder by save(…), one that tasks and "
-                "driver share as a file system"
-            )
-        if flavour is Flavour.MARIADB and options["uuid"] is not None:
-            raise UsageError("option uuid is of MySQL's GTIDs: MariaDB's have a domain")
-        if flavour is Flavour.MYSQL and options["domain"] is not None:
-            raise UsageError("option domain is of MariaDB's GTIDs: MySQL's have a uuid")
-        source, create = options["uuid"], _create(options)
-        database = "" if named is None else TableName.parse(named).database
-        table = Table.parse(
-            create,
-            flavour=flavour,
-            database=database,
-            server_version=STANDARD_VERSIONS[flavour],
+    options = parse(given, _OPTIONS, "writing format binlog")
+    path, name = options["path"], options["name"]
+    flavour, named = options["flavour"], options["table"]
+    if not path or "://" in path.removeprefix("file://"):
+        raise UsageError(
+            "writing format binlog: give the log's folder by save(…), one that tasks and "
+            "driver share as a file system"
         )
-        known = TableName(table.database, table.name)
-        if named is not None and TableName.parse(named) != known:
-            raise UsageError(f"option table is {named}, and option create makes {known}")
-        made = WriterOptions(
-            metadata=options["metadata"],
-            compress=options["compress"] == "true",
-            max_size=options["fileSize"],
-        )
-        made.check(flavour)
-        if LogName.parse(name) is not None or LogName.parse(f"{name}.000001") is None:
-            raise UsageError(f"option name is the files' base name, as binlog, and not {name!r}")
-        return cls(
-            Path(path.removeprefix("file://")),
-            name,
-            flavour,
-            table,
-            create,
-            options["server_id"],
-            None if source is None else parse_uuid(source),
-            options["domain"] or 0,
-            options["transactionRows"],
-            options["ddl"] == "true",
-            ChecksumAlgorithm[options["checksum"].upper()],
-            made,
-        )
-
-    @property
-    def statements(self) -> tuple[str, ...]:
-        """What comes before the rows."""
-        if not self.ddl:
-            return ()
-        return f"CREATE DATABASE IF NOT EXISTS {quoted_name(self.table.database)}", self.create
+    if flavour is Flavour.MARIADB and options["uuid"] is not None:
+        raise UsageError("option uuid is of MySQL's GTIDs: MariaDB's have a domain")
+    if flavour is Flavour.MYSQL and options["domain"] is not None:
+        raise UsageError("option domain is of MariaDB's GTIDs: MySQL's have a uuid")
+    create = _create(options)
+    database = "" if named is None else TableName.parse(named).database
+    version = STANDARD_VERSIONS[flavour]
+    table = Table.parse(create, flavour=flavour, database=database, server_version=version)
+    known = TableName(table.database, table.name)
+    if named is not None and TableName.parse(named) != known:
+        raise UsageError(f"option table is {named}, and option create makes {known}")
+    made = WriterOptions(
+        options["metadata"],
+        compress=options["compress"],
+        max_size=options["fileSize"],
+        sync=Sync.NONE,
+    )
+    made.check(flavour)
+    if LogName.parse(name) is not None or LogName.parse(f"{name}.000001") is None:
+        raise UsageError(f"option name is the files' base name, as binlog, and not {name!r}")
+    ddl = f"CREATE DATABASE IF NOT EXISTS {quoted_name(table.database)}", create
+    return LogOfParts(
+        Path(path.removeprefix("file://")),
+        name,
+        table,
+        options["server_id"],
+        int(time.time()),
+        options["transactionRows"],
+        options["checksum"],
+        made,
+        None if options["uuid"] is None else parse_uuid(options["uuid"]),
+        options["domain"] or 0,
+        ddl if options["ddl"] else (),
+        images,
+    )
 
 
 def _create(options: Mapping[str, Any]) -> str:
@@ -188,32 +157,11 @@ class PartMessage(WriterCommitMessage):
 class BinlogWriter(DataSourceArrowWriter):
     """Writes one job's rows; pickles, with the job's name and time, so that all tasks agree."""
 
-    def __init__(self, options: WriteOptions, names: StructType) -> None:
-        images = BEFORE in names.names and AFTER in names.names
-        _check_columns(options, names, images=images)
+    def __init__(self, given: Mapping[str, str], names: StructType) -> None:
         self._job = uuid.uuid4().hex
-        self._target = Target(
-            options.path,
-            options.name,
-            Form(
-                options.table,
-                options.flavour,
-                _VERSIONS[options.flavour],
-                options.server_id,
-                int(time.time()),
-                options.rows,
-                images,
-                options.checksum,
-                options.writer,
-            ),
-            options.uuid,
-            options.domain,
-            options.statements,
-        )
-        self._make_folder()
-
-    def _make_folder(self) -> None:
-        folder = self._target.job(self._job)
+        self._log = log_of(given, images=BEFORE in names.names and AFTER in names.names)
+        _check_columns(self._log, names)
+        folder = self._log.job(self._job)
         try:
             folder.mkdir(parents=True)
         except OSError as error:
@@ -225,13 +173,11 @@ class BinlogWriter(DataSourceArrowWriter):
         if context is None:
             raise PipelineError("rows are written by Spark's tasks")
         number = context.partitionId()
-        folder = self._target.job(self._job)
-        path = folder / f"part-{number:06}-{context.taskAttemptId()}"
+        path = self._log.job(self._job) / f"part-{number:06}-{context.taskAttemptId()}"
         try:
-            written = write_rows(self._target.form, iterator, path)
+            return PartMessage(Part(number, str(path), write_rows(self._log, iterator, path)))
         except OSError as error:
             raise PipelineError(f"cannot write {path}: {error.strerror}") from error
-        return PartMessage(Part(number, str(path), tuple(written)))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Make all tasks' rows part of the log, in one step."""
@@ -239,20 +185,20 @@ class BinlogWriter(DataSourceArrowWriter):
         if len(parts) < len(messages):
             raise PipelineError("a task has not said what it wrote: the log stays as it was")
         try:
-            assemble(self._target, self._job, parts)
+            assemble(self._log, self._job, parts)
         finally:
-            clean(self._target, self._job)
+            clean(self._log, self._job)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - all goes
         """Forget what the tasks wrote; the log is as it was."""
-        clean(self._target, self._job)
+        clean(self._log, self._job)
 
 
-def _check_columns(options: WriteOptions, names: StructType, *, images: bool) -> None:
+def _check_columns(log: LogOfParts, names: StructType) -> None:
     """Raises UsageError where the DataFrame's columns are not the table's."""
-    columns = {column.name: column for column in options.table.schema.columns}
-    table = f"{options.table.database}.{options.table.name}"
-    if images:
+    columns = {column.name: column for column in log.table.schema.columns}
+    table = log.table_name
+    if log.images:
         if "_op" not in names.names:
             raise UsageError("structs before and after need a column _op, which says what they are")
         given = {
@@ -275,4 +221,4 @@ def writer(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -
         raise UsageError(
             'a log is not overwritten: mode("append"), into another folder or behind it'
         )
-    return BinlogWriter(WriteOptions.of(options), schema)
+    return BinlogWriter(options, schema)

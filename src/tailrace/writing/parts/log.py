@@ -17,7 +17,8 @@ import fcntl
 import os
 import shutil
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,20 +26,21 @@ from tailrace.constants import EventFlag, Flavour
 from tailrace.errors import PipelineError, StorageError
 from tailrace.events import QueryEvent, XidEvent
 from tailrace.log_name import LogName
-from tailrace.spark.manifest.on_disk import to_disk
 from tailrace.storage.index import LogIndex
-from tailrace.storage.local import LocalFolder
+from tailrace.storage.local import LocalFolder, sync
 from tailrace.storage.target import logs_of
-from tailrace.writing import create
 from tailrace.writing.cache import Group, cached
+from tailrace.writing.create import create, dialect_of
 from tailrace.writing.recover import scan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tailrace.gtid import GtidState
-    from tailrace.spark.writer.rows import Form, Written
-    from tailrace.writing import LogWriter
+    from tailrace.schema.table import Table
+    from tailrace.writing.log import LogWriter
+    from tailrace.writing.options import WriterOptions
+    from tailrace.writing.parts.rows import Written
 
 FOLDER: Final = ".tailrace-write"
 
@@ -53,26 +55,45 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Target:
-    """The log to write: a folder, the files' base name, and what the writer's options say.
+class LogOfParts:
+    """The log to write: a folder, the files' base name, and all that a task must know of it.
 
-    ``uuid`` is of MySQL's GTIDs (None: anonymous), ``domain`` of MariaDB's. ``ddl`` are statements
-    that come before the rows.
+    ``timestamp`` is in seconds UTC, ``rows`` the most that a transaction has. ``uuid`` is of
+    MySQL's GTIDs (None: anonymous), ``domain`` of MariaDB's. ``ddl`` are statements that come
+    before the rows. ``images``: rows come as structs before and after; else as one row's columns.
     """
 
     folder: Path
     base: str
-    form: Form
+    table: Table
+    server_id: int
+    timestamp: int
+    rows: int
+    checksum: str
+    options: WriterOptions
     uuid: str | None
     domain: int
     ddl: tuple[str, ...]
+    images: bool
+
+    @property
+    def table_name(self) -> str:
+        """The table's full name."""
+        return f"{self.table.database}.{self.table.name}"
+
+    @cached_property
+    def header(self) -> dict[str, Any]:
+        """What every event's header says."""
+        flavour, checksum = self.table.flavour, self.checksum
+        form = dialect_of(flavour, server_id=self.server_id, checksum=checksum).form
+        return {"timestamp": self.timestamp, "server_id": self.server_id, "form": form}
 
     def job(self, name: str) -> Path:
         """The folder of a job."""
         return self.folder / FOLDER / name
 
 
-def assemble(target: Target, job: str, parts: Sequence[Part]) -> list[str]:
+def assemble(target: LogOfParts, job: str, parts: Sequence[Part]) -> list[str]:
     """Make a job's rows part of the log; the names of its new files, none where there is no row.
 
     Raises StorageError where the log there is being written to or is of another flavour, and what
@@ -80,7 +101,7 @@ def assemble(target: Target, job: str, parts: Sequence[Part]) -> list[str]:
     """
     parts = sorted((part for part in parts if part.written), key=lambda each: each.partition)
     for part in parts:
-        size = sum(each.size for each in part.written)
+        size = sum(size for size, _ in part.written)
         path = Path(part.path)
         if not path.is_file() or path.stat().st_size != size:
             raise PipelineError(
@@ -94,49 +115,33 @@ def assemble(target: Target, job: str, parts: Sequence[Part]) -> list[str]:
         name, gtids = _after(target)
         made = target.job(job) / "log"
         made.mkdir()
-        with _new_log(target, made / name, gtids) as log:
+        with create(
+            made / name,
+            flavour=target.table.flavour,
+            server_id=target.server_id,
+            server_uuid=target.uuid,
+            domain_id=target.domain,
+            checksum=target.checksum,
+            gtids=gtids,
+            **asdict(target.options),
+        ) as log:
             for statement in target.ddl:
-                with log.transaction(timestamp=target.form.timestamp) as transaction:
-                    transaction.query(statement, target.form.table.database)
+                with log.transaction(timestamp=target.timestamp) as transaction:
+                    transaction.query(statement, target.table.database)
             for part in parts:
-                _append(log, target.form, part)
+                _append(log, target, part)
             files = log.files
         _publish(target, made, files)
     return files
 
 
-def _new_log(target: Target, first: Path, gtids: GtidState | None) -> LogWriter:
-    form = target.form
-    identity: dict[str, Any] = {"server_uuid": target.uuid}
-    if form.flavour is Flavour.MARIADB:
-        identity = {"domain_id": target.domain}
-    options = form.options
-    return create(
-        first,
-        flavour=form.flavour,
-        server_id=form.server_id,
-        server_version=form.server_version,
-        checksum=form.checksum,
-        gtids=gtids,
-        metadata=options.metadata,
-        compress=options.compress,
-        max_size=options.max_size,
-        max_rows_event_size=options.max_rows_event_size,
-        sync="none",
-        **identity,
-    )
-
-
-def _append(log: LogWriter, form: Form, part: Part) -> None:
+def _append(log: LogWriter, target: LogOfParts, part: Part) -> None:
     """A task's transactions."""
-    header: dict[str, Any] = {
-        "timestamp": form.timestamp,
-        "server_id": form.server_id,
-        "form": log.dialect.form,
-    }
+    header = target.header
+    is_mysql = log.flavour is Flavour.MYSQL
     begin = QueryEvent.make(
         sql="BEGIN",
-        database=form.table.database,
+        database=target.table.database,
         status=dict(log.dialect.status),
         thread_id=1,
         exec_time=0,
@@ -145,19 +150,19 @@ def _append(log: LogWriter, form: Form, part: Part) -> None:
         **header,
     )
     with Path(part.path).open("rb") as file:
-        for each in part.written:
+        for size, events in part.written:
             cache = log.cache()
             try:
-                if log.flavour is Flavour.MYSQL:
+                if is_mysql:
                     cache.append(cached(begin))
-                cache.append(file.read(each.size), each.events)
+                cache.append(file.read(size), events)
                 cache.append(cached(XidEvent.make(xid=log.next_xid(), **header)))
-                if log.options.compress and log.flavour is Flavour.MYSQL:
+                if log.options.compress and is_mysql:
                     packed = cache.compressed(header)
                     if packed is not cache:
                         cache.close()
                         cache = packed
-                group = Group(cache, None, form.server_id, form.timestamp)
+                group = Group(cache, None, target.server_id, target.timestamp)
                 log.commit(group, lambda group: _number(log, group))
             finally:
                 cache.close()
@@ -171,7 +176,7 @@ def _number(log: LogWriter, group: Group) -> None:
 
 
 @contextmanager
-def _locked(target: Target) -> Iterator[None]:
+def _locked(target: LogOfParts) -> Iterator[None]:
     """One job at a time puts its files into the folder."""
     try:
         lock = os.open(target.folder / FOLDER / "lock", os.O_RDWR | os.O_CREAT, 0o666)
@@ -186,11 +191,11 @@ def _locked(target: Target) -> Iterator[None]:
         os.close(lock)
 
 
-def _index(target: Target) -> LogIndex:
+def _index(target: LogOfParts) -> LogIndex:
     return LogIndex(LocalFolder(target.folder), target.base)
 
 
-def _forget_leftovers(target: Target) -> None:
+def _forget_leftovers(target: LogOfParts) -> None:
     """Remove files that a job linked into place which was killed before the index named them."""
     listed = _index(target).names
     for made in (target.folder / FOLDER).glob("*/log/*"):
@@ -200,33 +205,32 @@ def _forget_leftovers(target: Target) -> None:
         placed.unlink()
 
 
-def _after(target: Target) -> tuple[LogName, GtidState | None]:
+def _after(target: LogOfParts) -> tuple[LogName, GtidState | None]:
     """The name of the next file, and the GTIDs that the log holds by now."""
     folder = LocalFolder(target.folder)
     logs = logs_of(folder, target.base)
     if not logs:
         return LogName.of(target.base, 1), None
     last = scan(folder, logs[-1])
-    form = target.form
+    flavour = target.table.flavour
     if last.headless or last.reason or not last.closed or last.form is None:
         raise StorageError(
             f"{target.folder / logs[-1]} is still being written, or was left by a crash: only "
             "a log that is closed is gone on with (tailrace.append repairs and closes one)"
         )
-    if last.form.flavour is not form.flavour:
+    if last.form.flavour is not flavour:
         raise StorageError(
             f"{target.folder / logs[-1]} is a log of {last.form.flavour}, and rows of "
-            f"{form.flavour} are to follow: choose another folder"
+            f"{flavour} are to follow: choose another folder"
         )
     return logs[-1].next, last.gtids
 
 
-def _publish(target: Target, made: Path, files: Sequence[str]) -> None:
+def _publish(target: LogOfParts, made: Path, files: Sequence[str]) -> None:
     """Make the files seen, all in one step."""
     for name in files:
-        to_disk([made / name])
         os.link(made / name, target.folder / name)
-    to_disk([target.folder])
+    sync(target.folder)
     index = _index(target)
     named = [LogName(name) for name in files]
     if not index.names:
@@ -235,6 +239,6 @@ def _publish(target: Target, made: Path, files: Sequence[str]) -> None:
     index.add(*named)
 
 
-def clean(target: Target, job: str) -> None:
+def clean(target: LogOfParts, job: str) -> None:
     """Remove a job's folder, and the folder of all jobs where it was the last."""
     shutil.rmtree(target.job(job), ignore_errors=True)

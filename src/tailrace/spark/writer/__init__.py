@@ -1,1 +1,0 @@
-"""The data source ``binlog`` the other way: a DataFrame as a binary log."""
