@@ -28,7 +28,7 @@ from tailrace.spark.mirror.statements import (
     placed,
     restarts,
 )
-from tailrace.spark.mirror.unnamed import Missing, missing_names
+from tailrace.spark.mirror.unnamed import missing_names
 from tailrace.spark.state.cascade.build import carry_out
 from tailrace.spark.state.cascade.keys import links_of
 from tailrace.spark.state.current import patching
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from tailrace.spark.mirror.complete import CompleteTables
     from tailrace.spark.mirror.report import MirrorReport, SkippedStatements
     from tailrace.spark.mirror.splits import Written
-    from tailrace.spark.mirror.unnamed import Answer
+    from tailrace.spark.mirror.unnamed import Answer, Missing
     from tailrace.spark.mirror.wanted import WantedTables
     from tailrace.spark.parquet.data_folder import DataFolder
     from tailrace.spark.parquet.deleted import DeletedRows
@@ -76,7 +76,7 @@ _NEVER: Final = 1 << 127
 class Again:
     """Tables that were set aside and are taken up again; without ``keys`` a batch is of all tables.
 
-    ``names`` are the databases and tables whose rows that takes. A table's changelog lacks the rows
+    ``names`` are the tables whose rows that takes. A table's changelog lacks the rows
     from the ``_seq`` on that ``changelog`` has for it, if any. Tables in ``anew`` are made again
     from nothing. What needs rows that ``strangers``, by table's name, had before, fails. The tables
     are taken to the position ``reached``, from which on they are still set aside; where it is
@@ -85,11 +85,11 @@ class Again:
     the batch may take some: a later statement shows that an answer is not of these rows.
     ``known`` is the schema history with these answers, at the start of the file up to which the
     lake has the source.
-    ``also`` are databases and tables whose rows it takes to carry out the tables' foreign keys.
+    ``also`` are tables whose rows it takes to carry out the tables' foreign keys.
     """
 
     keys: frozenset[str] | None = None
-    names: frozenset[tuple[str, str]] | None = None
+    names: frozenset[TableName] | None = None
     changelog: Mapping[str, int] = field(default_factory=dict)
     anew: frozenset[str] = frozenset()
     strangers: frozenset[str] = frozenset()
@@ -97,11 +97,11 @@ class Again:
     answers: Mapping[TableName, Answer] = field(default_factory=dict)
     every: Sequence[Split] = ()
     known: Catalogue | None = None
-    also: frozenset[tuple[str, str]] = frozenset()
+    also: frozenset[TableName] = frozenset()
 
     @property
-    def read(self) -> frozenset[tuple[str, str]] | None:
-        """The databases and tables whose rows it takes; None: those of all."""
+    def read(self) -> frozenset[TableName] | None:
+        """The tables whose rows it takes; None: all."""
         return None if self.names is None else self.names | self.also
 
     def has(self, key: str) -> bool:
@@ -111,9 +111,6 @@ class Again:
     def begins_with(self, key: str) -> bool:
         """Whether the batch begins with what the lake has of a table."""
         return self.has(key) and key not in self.anew
-
-
-_NOTHING_MISSING: Final = Missing()
 
 
 class Cut(Exception):
@@ -387,7 +384,7 @@ class Batch:
             for name, each in done.files.items():
                 files[self._key(source, name)] = list(each)
                 self._written |= {Path(file.path) for file in each}
-            for key in [self._key(source, f"{one}.{two}") for one, two in again.also]:
+            for key in [self._key(source, str(TableName(*each))) for each in again.also]:
                 if not again.has(key):
                     files.pop(key, None)
             found[source] = replace(
@@ -557,31 +554,25 @@ class Batch:
 
         What later rows tell of the missing names is in `offers`.
         """
+        parts = [(job.split.source, each) for job, each in zip(jobs, results, strict=True)]
         missing: dict[str, Missing] = {}
         for source in self.taken.keys() & set(self.setting.servers):
-            own = [
-                each for each in zip(jobs, results, strict=True) if each[0].split.source == source
-            ]
             splits = self.again.every or self.taken[source].splits
+            own = [each for name, each in parts if name == source]
             missing[source] = found = missing_names(splits, own, self.again.answers)
             self.offers |= found.offers
+        bare = {source: found.bare for source, found in missing.items() if found.bare}
+        parts = [(source, _without(each, bare.get(source, ()))) for source, each in parts]
         more = []
         for job in jobs:
-            found = missing.get(job.split.source, _NOTHING_MISSING)
-            if found.bare:
-                known = job.split.catalogue.without_learned(found.forget)
+            if (source := job.split.source) in bare:
+                known = job.split.catalogue.without_learned(missing[source].forget)
                 split = replace(job.split, catalogue=known)
-                more.append(replace(job, split=split, only=frozenset(found.bare), named=False))
-        parts = [
-            (job.split.source, _without(each, missing.get(job.split.source, _NOTHING_MISSING).bare))
-            for job, each in zip(jobs, results, strict=True)
-        ]
-        if not more:
-            return parts, missing
+                more.append(replace(job, split=split, only=frozenset(bare[source]), named=False))
         total = sum(job.split.end - job.split.start for job in more)
-        bare = self.setting.workers.run(write_split, more, total)
-        self._written |= {Path(file.path) for each in bare for file in each.files}
-        parts += [(job.split.source, each) for job, each in zip(more, bare, strict=True)]
+        read = self.setting.workers.run(write_split, more, total)
+        self._written |= {Path(file.path) for each in read for file in each.files}
+        parts += [(job.split.source, each) for job, each in zip(more, read, strict=True)]
         return parts, missing
 
     def _with_gaps(self, histories: Mapping[str, Built]) -> dict[str, Built]:

@@ -31,7 +31,7 @@ class SplitJob:
     """A split to decode; changelog files go where ``to`` gives, others to ``folder``.
 
     With ``shards`` the files have a column ``_source``; with ``named`` they hold no rows of tables
-    whose columns nobody names. ``skip`` are databases and tables whose
+    whose columns nobody names. ``skip`` are tables whose
     rows are left out; with ``only``, so are those of all others than these.
     """
 
@@ -41,8 +41,8 @@ class SplitJob:
     folder: Path
     to: ChangelogFolders
     shards: bool = False
-    skip: frozenset[tuple[str, str]] = frozenset()
-    only: frozenset[tuple[str, str]] | None = None
+    skip: frozenset[TableName] = frozenset()
+    only: frozenset[TableName] | None = None
     named: bool = False
     cascades: bool = False
     """Whether to note which changes do nothing to other rows (`Written.quiet`)."""
