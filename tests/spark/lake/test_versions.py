@@ -15,6 +15,7 @@ from tailrace.spark.lake.lake import Lake
 from tailrace.spark.lake.made import Made
 from tailrace.spark.lake.open import open_store
 from tailrace.spark.lake.parquet.tables import ParquetTables
+from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.manifest.journal import Journal
 from tailrace.spark.state.built import Built
 from tests.spark.lake.making import COLUMNS, changes, made, row, state
@@ -218,6 +219,20 @@ def test_a_data_file_that_was_removed(lake):
     assert seen(lake, B) == (20, 20)
 
 
+def test_a_table_that_fails_again_as_before(lake):
+    """Nothing of it changes, and the batch has no step of it."""
+    next((lake / "_tailrace" / "tables" / A / "changelog").iterdir()).unlink()
+    for number in (1, 2):
+        with open_store(lake) as store:
+            before, keys = store.manifest, frozenset([A])
+            (failed,) = store.refresh(run, keys).values()
+            asides = Asides(before, before.options.keep, keys)
+            asides.fail_state(A, before.tables[A], failed)
+            work = batch(store, number, B)
+            store.commit(replace(work, asides=asides, touched=frozenset([A, B])))
+    assert seen(lake, B) == (30, 30)
+
+
 def test_folders_and_files_of_removed_versions(lake):
     tables = lake / "_tailrace" / "tables"
     with open_store(lake) as store:
@@ -262,6 +277,33 @@ def test_files_that_no_version_has_go_away(lake, monkeypatch):
         found = {each.name for each in (folder / "current").iterdir()}
         assert "part-000002-000009.parquet" not in found
         assert {"part-000099-000000.parquet", "mine.parquet"} <= found
+
+
+def test_a_spare_link_that_leads_elsewhere(lake):
+    """It is made again when the next folder is made of the spare one."""
+    spare = lake / "_tailrace" / "tables" / A / "changelog.spare"
+    with open_store(lake) as store:
+        for number in range(1, 3):
+            store.commit(batch(store, number, A))
+        (link,) = spare.iterdir()
+        link.unlink()
+        link.symlink_to("/etc/passwd")
+        (spare / "mine").touch()
+        store.commit(batch(store, 3, A))
+    assert seen(lake, A) == (40, 40)
+    assert len(list((lake / A / "changelog").iterdir())) == 4
+
+
+def test_a_data_file_that_is_a_link(lake, tmp_path):
+    """It leads outside: nobody reads it."""
+    view = LakeView.open(lake)
+    (file, *_) = (Path(each.path) for each in view.current(view.manifest.tables[A]))
+    file.replace(tmp_path / "outside")
+    file.symlink_to(tmp_path / "outside")
+    with pytest.raises(PipelineError, match="outside of"):
+        view.current(view.manifest.tables[A])
+    with open_store(lake) as store:
+        assert list(store.refresh(run)) == [A]
 
 
 def outside(tmp_path):

@@ -104,7 +104,8 @@ class TableBatch:
                 nothing = replace(state, changelog=(), current=None, history=None)
                 found[key] = self.before.tables.get(key, nothing)
         found = {key: asides.marked(key, state) for key, state in found.items()}
-        self._mark(found, steps, bool(asides.retried & states.keys() - asides.tables.keys()))
+        retried = any(found[k] != self.before.tables.get(k) for k in asides.retried & found.keys())
+        self._mark(found, steps, retried)
         return found
 
     def _mark(self, states: Mapping[str, TableState], first: int, retried: bool) -> None:
