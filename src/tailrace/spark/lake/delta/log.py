@@ -8,7 +8,6 @@ columns and adds files at once (docs/design/formats.md).
 from __future__ import annotations
 
 import json
-import re
 import time
 import uuid
 from typing import TYPE_CHECKING, Any, Final
@@ -20,7 +19,8 @@ from deltalake import Field, Schema
 from tailrace.spark.manifest.on_disk import put_new_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    import os
+    from collections.abc import Iterable
     from pathlib import Path
 
     from tailrace.spark.lake.delta.vectors import Descriptor
@@ -31,7 +31,6 @@ LAST: Final = "_last_checkpoint"
 READER_FEATURES: Final = ("timestampNtz",)
 WRITER_FEATURES: Final = ("appendOnly", "invariants", "timestampNtz")
 VECTORS: Final = "deletionVectors"
-_TIGHT: Final = re.compile(r'(?<!\\)"tightBounds"\s*:\s*(?:true|false)')
 
 
 def schema_string(columns: pa.Schema, known: Schema | None = None) -> str:
@@ -82,22 +81,26 @@ def protocol(reader: Iterable[str], writer: Iterable[str], *, vectors: bool) -> 
 
 
 def add(
-    known: Mapping[str, Any], vector: Descriptor | None = None, *, changes: bool = True
+    name: str,
+    found: os.stat_result,
+    stats: str,
+    vector: Descriptor | None = None,
+    *,
+    changes: bool = True,
 ) -> dict[str, Any]:
     """The action that makes a file part of the table, or gives it another vector.
 
-    ``known`` is what the log has of it; ``changes``: its rows are new ones. The bounds of
-    columns are not tight with a vector, and say so.
+    ``stats`` are its figures as JSON; ``changes``: its rows are new ones.
     """
-    content = {**known, "dataChange": changes}
-    content.pop("deletionVector", None)
-    tight = f'"tightBounds": {"true" if vector is None else "false"}'
-    content["stats"], count = _TIGHT.subn(tight, content["stats"])
-    if vector is not None:
-        content["deletionVector"] = vector
-        if not count:
-            content["stats"] = content["stats"].rstrip().removesuffix("}") + f", {tight}}}"
-    return {"add": content}
+    content = {
+        "path": quote(name),
+        "partitionValues": {},
+        "size": found.st_size,
+        "modificationTime": found.st_mtime_ns // 1_000_000,
+        "dataChange": changes,
+        "stats": stats,
+    }
+    return {"add": content | ({} if vector is None else {"deletionVector": vector})}
 
 
 def remove(name: str, vector: Descriptor | None = None, *, changes: bool = True) -> dict[str, Any]:
