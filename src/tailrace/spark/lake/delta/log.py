@@ -16,6 +16,7 @@ from urllib.parse import quote
 import pyarrow as pa
 from deltalake import Field, Schema
 
+from tailrace.spark.lake.tables import converted
 from tailrace.spark.manifest.on_disk import put_new_file
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ VECTORS: Final = "deletionVectors"
 def schema_string(columns: pa.Schema, known: Schema | None = None) -> str:
     """Columns as a table's metadata has them; as ``known`` has them, where a table has these.
 
-    What others have noted at columns that stay is kept.
+    What others have noted at columns that stay is kept. Raises `UnsupportedType`.
     """
     old = {}
     if known is not None:
@@ -46,7 +47,8 @@ def schema_string(columns: pa.Schema, known: Schema | None = None) -> str:
         kinds = zip(there.names, there.types, strict=True)
         old = dict(zip(kinds, known.fields, strict=True))
     found = []
-    for column, new in zip(columns, Schema.from_arrow(columns).fields, strict=True):
+    fields = converted("Delta", columns, Schema.from_arrow).fields
+    for column, new in zip(columns, fields, strict=True):
         same = old.get((column.name, column.type))
         metadata = None if same is None else same.metadata
         found.append(Field(new.name, new.type, metadata=metadata))
