@@ -47,6 +47,8 @@ class Cascades:
         self._applies = options.cascades == "apply"
         self.known: dict[str, tuple[str, ...]] = {}
         """The keys of each such table, as SQL, by the table's name in the lake."""
+        self._added: set[str] = set()
+        """The servers whose keys are known: their facts stay as they are."""
 
     def look(self, cursors: Iterable[SourceCursor]) -> None:
         """Look at what is known by now, and tell what is new."""
@@ -58,6 +60,10 @@ class Cascades:
                 unlogged = {}
             if unlogged is None:
                 continue
+            if cursor.name in self._added:
+                unlogged = {}
+            elif facts is not None:
+                self._added.add(cursor.name)
             if self._applies:
                 self._look_for_rest(cursor, unlogged)
                 continue
