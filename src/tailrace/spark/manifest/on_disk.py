@@ -41,8 +41,8 @@ def write_new_file(path: Path, pieces: Iterable[str]) -> None:
         os.fsync(file.fileno())
 
 
-def put_new_file(path: Path, pieces: Iterable[str]) -> None:
-    """Create a file in one step: whole, on disk, and its name too.
+def put_new_file(path: Path, pieces: Iterable[str], *, named: bool = True) -> None:
+    """Create a file in one step: whole, on disk, and its name too if ``named``.
 
     Raises FileExistsError where there is one of that name, and OSError. The draft gets the name by
     a hard link, which unlike a rename replaces no file. No other process has a draft of its name.
@@ -53,7 +53,8 @@ def put_new_file(path: Path, pieces: Iterable[str]) -> None:
         path.hardlink_to(draft)
     finally:
         draft.unlink(missing_ok=True)
-    to_disk([path.parent])
+    if named:
+        to_disk([path.parent])
 
 
 def add_to_file(path: Path, text: str) -> None:

@@ -132,12 +132,13 @@ def commit_info(operation: str, **properties: Any) -> dict[str, Any]:
 def write_version(table: Path, version: int, actions: Iterable[dict[str, Any]]) -> bool:
     """Make actions a version of the table; False where someone else made that version.
 
-    Raises OSError.
+    The file is on disk then, its name is when its folder is. Raises OSError.
     """
     log = table / LOG
     log.mkdir(parents=True, exist_ok=True)
     try:
-        put_new_file(log / f"{version:020}.json", (f"{json.dumps(each)}\n" for each in actions))
+        lines = (f"{json.dumps(each)}\n" for each in actions)
+        put_new_file(log / f"{version:020}.json", lines, named=False)
     except FileExistsError:
         return False
     return True

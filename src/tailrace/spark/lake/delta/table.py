@@ -55,13 +55,15 @@ class Table:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.log = folder / log.LOG
         self.delta: DeltaTable | None = None
         self.version, self.batch = -1, 0
-        if (folder / log.LOG).is_dir():
+        if self.log.is_dir():
             with suppress(TableNotFoundError):
                 self.delta = DeltaTable(str(folder))
         self._note()
-        self._files = _Files(folder)
+        self._files = _Files(self.log)
+        self._checkpointed = -1
         self._tidied = -math.inf
 
     def _note(self) -> None:
@@ -69,14 +71,14 @@ class Table:
         if self.delta is not None:
             self.version = self.delta.version()
             self.batch = self.delta.transaction_version(APPLICATION) or 0
-        self._stamp = _stamp(self.folder, self.version)
+        self._stamp = _stamp(self.log, self.version)
 
     def took(self, version: int, batch: int, actions: Sequence[Action]) -> None:
         """Take up a commit of ours; one that the log has to be read for is left to `look`."""
         if self.delta is None or any(each.keys() & _DEFINING for each in actions):
             return
         self.version, self.batch = version, batch
-        self._stamp = _stamp(self.folder, version)
+        self._stamp = _stamp(self.log, version)
         self._files.took(version, actions)
 
     def look(self) -> bool:
@@ -87,10 +89,10 @@ class Table:
         """
         if self.delta is None:
             return False
-        now = _stamp(self.folder, self.version)
+        now = _stamp(self.log, self.version)
         if now is not None and now == self._stamp:
             return True
-        if self._stamp and self._stamp[0] != _identity(_entry(self.folder, self.version)):
+        if self._stamp and self._stamp[0] != _identity(_entry(self.log, self.version)):
             return False
         try:
             self.delta.update_incremental()
@@ -118,7 +120,7 @@ class Table:
         """
         version, known = self.version, self._files
         if mark is not None and not self.is_at(mark):
-            version, known = version_of(mark), _Files(self.folder)
+            version, known = version_of(mark), _Files(self.log)
         elif self.delta is None:
             return {}
         if (found := known.at(version)) is None:
@@ -129,7 +131,7 @@ class Table:
         """The mark of its last version that is ours; None if that commit is gone."""
         for version in range(self.version, -1, -1):
             try:
-                actions = list(read_actions(_entry(self.folder, version)))
+                actions = list(read_actions(_entry(self.log, version)))
             except FileNotFoundError:
                 return None
             for each in actions:
@@ -152,11 +154,10 @@ class Table:
 
     def is_untidy(self, version: int) -> bool:
         """Whether ``version``, which was just committed, is many after the last checkpoint."""
-        try:
-            last = int(read_json(self.folder / log.LOG / log.LAST)["version"])
-        except FileNotFoundError:
-            last = -1
-        return version - last >= _CHECKPOINT
+        if version - self._checkpointed >= _CHECKPOINT:
+            with suppress(FileNotFoundError):
+                self._checkpointed = int(read_json(self.log / log.LAST)["version"])
+        return version - self._checkpointed >= _CHECKPOINT
 
     def tidy(self, before: float) -> None:
         """A checkpoint; files that were replaced long enough ago, and old log entries, go.
@@ -177,13 +178,13 @@ class Table:
 
 
 class _Files:
-    """The files of the table in a folder, as of the version that was asked for last.
+    """The files of a table, by its log, as of the version that was asked for last.
 
     delta-rs lists the files, but not where their deletion vectors are.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, log: Path) -> None:
+        self._log = log
         self._version = -1
         self._vectors: dict[str, Descriptor | None] = {}
 
@@ -191,13 +192,13 @@ class _Files:
         """The vector of each file, by its path; None where the log is not all there."""
         known, self._version = self._version, -1
         if not (0 <= known <= version and self._has_commits(known, version)):
-            known, files = last_checkpoint(self._folder / log.LOG, version)
+            known, files = last_checkpoint(self._log, version)
             if not self._has_commits(known, version):
                 return None
             self._vectors = {}
             self._take(read_checkpoint(files, "add.path", "add.deletionVector"))
         for number in range(known + 1, version + 1):
-            self._take(read_actions(_entry(self._folder, number)))
+            self._take(read_actions(_entry(self._log, number)))
         self._version = version
         return self._vectors
 
@@ -210,7 +211,7 @@ class _Files:
     def _has_commits(self, version: int, end: int) -> bool:
         """Whether the commits after a version, up to another one, are there."""
         numbers = range(version + 1, end + 1)
-        return all(_entry(self._folder, number).exists() for number in numbers)
+        return all(_entry(self._log, number).exists() for number in numbers)
 
     def _take(self, actions: Iterable[Action]) -> None:
         """A commit may take a file out and add it with another vector."""
@@ -235,7 +236,7 @@ def version_of(mark: str) -> int:
 
 
 def _stamp(folder: Path, version: int) -> tuple[_Identity, _Identity | None] | None:
-    """What stays the same as long as the table in a folder has no newer version than this.
+    """What stays the same as long as the log in a folder has no newer version than this.
 
     None where it has one, or may have one. Listing the log, as delta-rs does, takes as much longer
     as it has versions. Who removes a version's file first makes a checkpoint of a newer version,
@@ -244,7 +245,7 @@ def _stamp(folder: Path, version: int) -> tuple[_Identity, _Identity | None] | N
     if _identity(_entry(folder, version + 1)) is not None:
         return None
     known = _identity(_entry(folder, version))
-    return None if known is None else (known, _identity(folder / log.LOG / log.LAST))
+    return None if known is None else (known, _identity(folder / log.LAST))
 
 
 def _identity(path: Path) -> _Identity | None:
@@ -256,8 +257,8 @@ def _identity(path: Path) -> _Identity | None:
 
 
 def _entry(folder: Path, version: int) -> Path:
-    """The commit of a version of the table in a folder."""
-    return folder / log.LOG / f"{version:020}.json"
+    """The commit of a version in a log's folder."""
+    return folder / f"{version:020}.json"
 
 
 def _remove_vectors(folder: Path, version: int, before: float) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from deltalake.exceptions import DeltaError
@@ -16,12 +17,12 @@ from tailrace.spark.lake.delta.table import Table, mark_of, version_of
 from tailrace.spark.lake.delta.vectors import Vector, read, unique, write
 from tailrace.spark.lake.steps import APPLICATION, MARK, Content
 from tailrace.spark.lake.tables import Tables
+from tailrace.spark.manifest.on_disk import to_disk
 from tailrace.spark.manifest.paths import within
 from tailrace.spark.parquet.deleted import joined
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
-    from pathlib import Path
 
     from tailrace.spark.lake.delta.checkpoint import Action
     from tailrace.spark.lake.delta.vectors import Descriptor
@@ -52,6 +53,8 @@ class DeltaTables(Tables):
             )
         self.top = path
         self._tables: dict[str, Table] = {}
+        self._committed: set[Path] = set()
+        """Folders of commits whose names may not be on disk."""
 
     def name(self, folder: str, part: str) -> str:
         """The folder of a part: the table's for its current state, else with the part's name."""
@@ -84,6 +87,9 @@ class DeltaTables(Tables):
         """A version of the table with the step's files, columns, and the batch's number."""
         while True:
             table = self._now(step.table)
+            self._committed.add(table.log)
+            if table.delta is None or table.batch >= batch:
+                self._committed.add(table.folder)
             if table.batch >= batch:
                 return table.last_mark()
             if not (overrule or step.base is None or table.is_at(step.base)):
@@ -101,6 +107,14 @@ class DeltaTables(Tables):
             if table.is_untidy(version):
                 self.tidy(step.table)
         return mark_of(version, batch)
+
+    def show(self, batch: int) -> None:  # noqa: ARG002 - as others
+        """Bring the commits' names to disk, all at once, before the batch is noted as done.
+
+        Also those of tables that had taken the batch: who made that commit may have been killed.
+        """
+        to_disk(filter(Path.is_dir, self._committed))
+        self._committed.clear()
 
     def check(self, table: str) -> None:
         """Raise `PipelineError` where others have made of the table what we do not write."""
