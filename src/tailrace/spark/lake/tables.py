@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from tailrace.errors import PipelineError, TailraceError
+import pyarrow as pa
+
+from tailrace.errors import PipelineError, TailraceError, UnsupportedType
 from tailrace.printable import first_line, printable
 from tailrace.spark.manifest.damage import DAMAGE, damaged
 
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from tailrace.spark.lake.steps import Content, Step
     from tailrace.spark.manifest.manifest import TableState
     from tailrace.spark.parquet.deleted import DeletedRows
+
+Converted = TypeVar("Converted")
 
 
 class Tables(ABC):
@@ -120,3 +124,21 @@ def deleted_by_path(tables: Tables, table: str) -> dict[str, DeletedRows]:
     """The deleted rows of the files that a table has now, by path."""
     now, folder = tables.content(table), tables.folder(table)
     return {} if now is None else {str(folder / name): rows for name, rows in now.deleted.items()}
+
+
+def converted(
+    name: str, columns: pa.Schema, convert: Callable[[pa.Schema], Converted]
+) -> Converted:
+    """Columns in the types of the format ``name``, by its library's function.
+
+    Raises `UnsupportedType` that names the first column of a type that the format lacks.
+    """
+    try:
+        return convert(columns)
+    except Exception as error:  # delta-rs and pyiceberg raise others, which name no column
+        if len(columns) == 1:
+            kind = columns.field(0)
+            raise UnsupportedType(f"{name} has no type for {kind.type} ({kind.name})") from error
+        for each in columns:
+            converted(name, pa.schema([each]), convert)
+        raise
