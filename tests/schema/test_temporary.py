@@ -18,7 +18,8 @@ BOTH = [
     [TEMPORARY, "ALTER TABLE t RENAME TO tt", "ALTER TABLE tt RENAME TO u", "TRUNCATE u"],
     [TEMPORARY, "ALTER TABLE t ADD COLUMN y INT", "DROP TABLE t", "TRUNCATE t"],
     [TEMPORARY, "DROP TABLE t, r"],
-    ["CREATE TEMPORARY TABLE t LIKE o", "TRUNCATE t", "CREATE TABLE u LIKE t"],
+    ["CREATE TEMPORARY TABLE t LIKE o", "TRUNCATE t", "ALTER TABLE t ADD COLUMN y INT"],
+    [TEMPORARY, "CREATE TABLE u LIKE t"],
     [TEMPORARY, "RENAME TABLE t TO tt"],
     [TEMPORARY, "RENAME TABLE r TO t2, t2 TO r2"],
     ["CALL p()"],
@@ -77,6 +78,13 @@ def test_tables_are_those_of_the_server(own_server, format):  # noqa: A002 - bin
         made = {"u"} & empty
         assert {each.table for each in known.names()} == there, statements
         assert emptied | made == empty, statements
+        for name in there:
+            columns = [column for (column, *_) in server.query(f"SHOW COLUMNS FROM d.{name}")]
+            table = known.lookup("d", name)
+            if table is not None:
+                assert [each.name for each in table.columns] == columns, statements
+        lost = {table for _, table in known.unknown()}
+        assert lost <= {"u"} if statements[1:] == ["CREATE TABLE u LIKE t"] else not lost
 
 
 def read(server, flavour):
