@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from tailrace.spark.manifest.making import ChangelogFolders
     from tailrace.spark.record.present import Bits
     from tailrace.spark.state.cascade.keys import Link
     from tailrace.spark.state.cascade.play import Derived, Row
@@ -111,8 +112,8 @@ class PlayJob:
     """Carry ``links`` out: what changes of ``causes``, files of each table, did to ``tables``.
 
     ``quiet`` are files of the rows whose change does nothing to others (`read_split`). The files of
-    changes go to ``folder``. With ``shard`` they have a column ``_source``. ``source`` is the
-    log's.
+    changes go where ``to`` gives, others to ``folder``. With ``shard`` they have a column
+    ``_source``. ``source`` is the log's.
     """
 
     source: str
@@ -121,6 +122,7 @@ class PlayJob:
     tables: tuple[Rows, ...]
     quiet: tuple[str, ...]
     folder: Path
+    to: ChangelogFolders
     shard: str | None
 
     @property
@@ -199,10 +201,9 @@ def play(job: PlayJob) -> Played:
                 "what foreign keys do to them cannot be told"
             )
     files: dict[str, tuple[ChangeFile, ...]] = {}
-    folder = job.folder / uuid4().hex  # Spark may repeat the task
-    for number, (name, each) in enumerate(tables.items()):
+    for name, each in tables.items():
         if made := [one for one in run.derived if one.table == name]:
-            work = _Writing(each.rows, made, causes, job, folder / str(number))
+            work = _Writing(each.rows, made, causes, job)
             files[name] = tuple(work.files())
     return Played(files)
 
@@ -430,16 +431,12 @@ def _tuples(table: pa.Table, names: Iterable[str]) -> Iterator[Row]:
 class _Writing:
     """Writes the changes that foreign keys made to a table, where they stand among the logged."""
 
-    def __init__(
-        self, rows: Rows, made: Sequence[Derived], causes: _Causes, job: PlayJob, folder: Path
-    ) -> None:
+    def __init__(self, rows: Rows, made: Sequence[Derived], causes: _Causes, job: PlayJob) -> None:
         self._rows = rows
         self._made = made
         self._job = job
-        self._folder = folder
         self._metadata = causes.metadata.take(pa.array([each.cause for each in made]))
         self._seqs = [int(each) for each in self._metadata.column("_seq").to_pylist()]
-        self._count = 0
 
     def files(self) -> Iterator[ChangeFile]:
         """All files of the table in the log's order."""
@@ -473,10 +470,8 @@ class _Writing:
         )
 
     def _written(self, rows: pa.Table) -> ChangeFile:
-        folder = self._folder / str(self._count)
-        folder.mkdir(parents=True)
-        self._count += 1
-        files = ChangelogFiles(folder, source=self._job.shard)
+        to = self._job.to
+        files = ChangelogFiles(to, note=to.making.note, source=self._job.shard)
         for batch in rows.unify_dictionaries().to_batches(max_chunksize=ROW_GROUP_ROWS):
             files.add(batch)
         (file,) = files.finish()
