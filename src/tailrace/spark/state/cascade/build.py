@@ -139,9 +139,11 @@ class _Work:
         rows = {child: found[0] for child, found in known.items() if found is not None}
         bases = {child: found[1] for child, found in known.items() if found is not None}
         links = [each for each in links if each.child in rows]  # others have no rows
+        if not links:
+            return {}
         names = dict.fromkeys(each.parent for each in links)
         causes = tuple((each, tuple(self.source.files.get(each, ()))) for each in names)
-        for number in range(_ROUNDS if links else 0):
+        for number in range(_ROUNDS):
             job = PlayJob(
                 self.source.source,
                 tuple(links),
@@ -160,7 +162,7 @@ class _Work:
             failed = self._find(played, rows, bases, folder / f"found-{number}")
             if failed is not None:
                 return failed
-        return {}
+        raise RejectedError(f"the batch's foreign keys take more than {_ROUNDS} rounds")
 
     def _find(
         self,
