@@ -83,8 +83,8 @@ class Column:
     normalised). The exception is the number of fraction digits of MariaDB's old TIME, DATETIME and
     TIMESTAMP, which only a definition has. ``unsigned`` is False if unknown. ``collation`` is None
     if unknown, and 63 for binary. ``members`` are the names of an ENUM or SET, if known.
-    ``generated`` is True for a column that, by its definition, no INSERT may give. ``may_be_lacking``
-    is True if an update may have changed the column though both of its images lack it.
+    ``generated`` is True for a column that, by its definition, no INSERT may give.
+    ``may_be_lacking`` is True if an update may have changed it though both of its images lack it.
     """
 
     index: int
