@@ -208,13 +208,6 @@ def test_no_duplicates_only_takes_the_rest_from_the_before_image(tmp_path):
     assert (row["n"], row["t"], built.rows.unlogged) == (6, "here", ())
 
 
-def test_columns_that_updates_leave_out_altogether_are_left_out(tmp_path):
-    less = {name: value for name, value in ROW.items() if name != "n"}
-    built = fold_one([("insert", None, ROW), ("update", less, less)], tmp_path)
-    assert built.rows.unlogged == ("n",)
-    assert pq.read_table(built.paths[0]).schema.names == ["a", "b", "t", "_ts", "_seq", "_raw"]
-
-
 def test_an_empty_table_can_be_read(tmp_path):
     built = fold_one([("insert", None, ROW), ("delete", ROW, None)], tmp_path)
     table = pq.read_table(built.paths[0])

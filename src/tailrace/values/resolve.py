@@ -43,7 +43,7 @@ def resolve_table(
     if definition is not None:
         given[:] = _match(specs, definition, flavour, where, _CALLED[definition_source])
     columns = tuple(
-        _column(index, spec, known, where)
+        _column(index, spec, known, where, flavour)
         for index, (spec, known) in enumerate(zip(specs, given, strict=True))
     )
     names_from: NamesFrom = "none"
@@ -116,7 +116,9 @@ def _undeclared(
     )
 
 
-def _column(index: int, spec: ColumnSpec, known: ColumnDefinition | None, where: str) -> Column:
+def _column(
+    index: int, spec: ColumnSpec, known: ColumnDefinition | None, where: str, flavour: Flavour
+) -> Column:
     collation = spec.collation
     if collation is None and known is not None:
         collation = known.collation
@@ -143,13 +145,15 @@ def _column(index: int, spec: ColumnSpec, known: ColumnDefinition | None, where:
         members=members,
         logical=logical_of(spec.type, collation, known.logical if known else Logical.PLAIN),
         generated=known is not None and known.generated,
+        # MariaDB 11.8 leaves all generated columns out of updates, 10.11 some of the virtual ones.
+        may_be_lacking=flavour is Flavour.MARIADB and (known is None or known.generated),
     )
 
 
 def declared_column(definition: ColumnDefinition, flavour: Flavour) -> Column:
     """A column as the log would have it. Raises `SchemaError` as `declare`."""
     spec, known = declare(definition, flavour)
-    return replace(_column(0, spec, known, known.name), name=known.name)
+    return replace(_column(0, spec, known, known.name, flavour), name=known.name)
 
 
 def _member(text: bytes, collation: int | None, where: str) -> str:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection
 
 Bits = np.ndarray[Any, np.dtype[np.bool_]]
 
@@ -35,24 +35,13 @@ def bits(present: pa.ChunkedArray, image: str, columns: int) -> Bits:
     return found
 
 
-def unlogged_columns(rows: pa.Table, key: Sequence[str], blobs: Collection[str]) -> set[str]:
-    """Columns that some update leaves out though it is not sure that they kept their values.
-
-    MariaDB 11 leaves generated columns out of both images of an update, whatever changed. In an
-    update whose before image has more than the key, only those do not count as unchanged, and
-    ``blobs``, which NOBLOB leaves out.
-    """
-    names = [field.name for field in rows.schema.field("after").type]
+def unlogged_columns(rows: pa.Table, may_be_lacking: Collection[str]) -> set[str]:
+    """Of some columns, those that both images of an update lack: they may have changed."""
+    names = rows.schema.field("after").type.names
+    asked = [index for index, name in enumerate(names) if name in may_be_lacking]
     chosen = pc.and_(
         pc.equal(rows.column("_op").cast(pa.string()), "update"), rows.column("_present").is_valid()
     )
-    updates = rows.filter(chosen)
-    if not updates.num_rows:
-        return set()
-    before = bits(updates.column("_present"), "before", len(names))
-    after = bits(updates.column("_present"), "after", len(names))
-    ours = np.array([name not in key for name in names])
-    more_than_key = before[:, ours].any(axis=1)
-    lacking = (~before & ~after)[more_than_key]
-    left_out: list[bool] = np.any(lacking, axis=0).tolist()
-    return {name for name, out in zip(names, left_out, strict=True) if out and name not in blobs}
+    present = rows.column("_present").filter(chosen)
+    logged = bits(present, "before", len(names)) | bits(present, "after", len(names))
+    return {names[index] for index in asked if not logged[:, index].all()}

@@ -236,9 +236,12 @@ def _without(
     out = [name for name in target.columns.names if name in unlogged]
     if not out:
         return target, notes
+    if key := [name for name in target.key if name in unlogged]:
+        raise RejectedError(f"updates in the log lack its key column {key[0]}: give another key")
     kept = pa.schema([field for field in target.columns if field.name not in unlogged])
     note = (
-        f"{', '.join(out)}: left out, since updates in the log leave them out (generated columns)"
+        f"{', '.join(out)}: left out, since updates in the log lack them (generated columns, or"
+        " columns whose definition is unknown: a new lake with --schema FILE has those)"
     )
     return replace(target, columns=kept), (*notes, note)
 
