@@ -136,7 +136,9 @@ def _foreign() -> Any:
 def _damage_the_log(lake: Path, format: str, name: str) -> None:  # noqa: A002
     """What a format keeps of a table's history is nonsense."""
     if format == "delta":
-        (lake / f"{DATABASE}.{name}" / "_delta_log" / "_last_checkpoint").write_text('{"x": 1}')
+        log = lake / f"{DATABASE}.{name}" / "_delta_log"
+        last = max(int(entry.stem) for entry in log.glob("*.json"))
+        (log / f"{last + 1:020}.json").write_text('{"x": 1')
     else:
         with _catalog(lake).load_table((DATABASE, name)).transaction() as change:
             change.set_properties({"tailrace.batch": "x"})
@@ -144,7 +146,8 @@ def _damage_the_log(lake: Path, format: str, name: str) -> None:  # noqa: A002
 
 def _mend_the_log(lake: Path, format: str, name: str) -> None:  # noqa: A002
     if format == "delta":
-        (lake / f"{DATABASE}.{name}" / "_delta_log" / "_last_checkpoint").unlink()
+        log = lake / f"{DATABASE}.{name}" / "_delta_log"
+        max(log.glob("*.json")).unlink()
     else:
         with _catalog(lake).load_table((DATABASE, name)).transaction() as change:
             change.set_properties({"tailrace.batch": "1"})
