@@ -207,7 +207,10 @@ def _begun(count: int) -> Manifest:
 
 
 def _table(name: str) -> TableState:
-    files = tuple(DataFile(f"part-000001-{n:06}.parquet", 9999, 999999, 999999) for n in range(4))
+    files = tuple(
+        DataFile(f"part-000001-3152080966-6b1f0c2d{n:04}.parquet", 9999, 999999, 999999)
+        for n in range(4)
+    )
     return TableState(
         "bench",
         name,
@@ -229,8 +232,8 @@ def _next(manifest: Manifest, touched: int) -> Manifest:
         state = tables[key]
         if (current := state.current) is None:
             raise RuntimeError(key)
-        log = DataFile(f"part-{number:06}-000000.parquet", 1, 4000, 300)
-        tail = replace(log, name=f"part-{number:06}-000001.parquet")
+        log = DataFile(f"part-{number:06}-3152080966-6b1f0c2d9a3e.parquet", 1, 4000, 300)
+        tail = replace(log, name=f"part-{number:06}-3152080966-6b1f0c2d9a3f.parquet")
         small = {"changelog": (*state.small.get("changelog", ()), log)[-64:]}
         current = replace(current, tails=(*current.tails[-8:], tail))
         tables[key] = replace(state, small=small, current=current)
@@ -241,7 +244,7 @@ def _next(manifest: Manifest, touched: int) -> Manifest:
 
 def _commit(journal: Journal, manifest: Manifest, touched: list[str]) -> tuple[float, int]:
     """Seconds, and bytes of the batch's documents."""
-    name = f"part-{manifest.version:06}-000000.parquet"
+    name = f"part-{manifest.version:06}-3152080966-6b1f0c2d9a3e.parquet"
     steps = [
         step
         for key in touched

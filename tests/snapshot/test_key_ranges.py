@@ -38,6 +38,10 @@ KEYS = {
         "k VARCHAR(9) CHARACTER SET utf8mb4 PRIMARY KEY",
         "CONCAT(CONVERT(UNHEX(HEX(19968 + n * 7)) USING ucs2), n)",
     ),
+    "surrogates": (
+        "k VARCHAR(9) CHARACTER SET ucs2 COLLATE ucs2_bin PRIMARY KEY",
+        "CONCAT(LEFT(SHA2(n, 256), 8), CONVERT(UNHEX('D83D') USING ucs2))",
+    ),
     "pair": ("a DATE, k INT, PRIMARY KEY (a, k)", "'2024-01-01' + INTERVAL n % 3 DAY, n"),
     "three": (
         "a INT, b VARCHAR(9), k INT, PRIMARY KEY (a, b, k)",

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from tailrace.columns.arrays import METADATA_FIELDS
 from tailrace.position import sequence
+from tailrace.spark.parquet.data_folder import DataFolder
 from tailrace.spark.state.changelog import ChangelogFiles
 
 OPERATIONS = ["insert", "update", "delete", "snapshot"]
@@ -81,10 +82,16 @@ def batch(
     )
 
 
+def data_folder(folder):
+    """A folder as tasks have it: files are plain if it is in a lake of Delta or Iceberg tables."""
+    inner = next((each for each in folder.parents if each.name == "_tailrace"), None)
+    return DataFolder(folder, plain=inner is not None and not (inner / "versions").exists())
+
+
 def changelog(folder, *batches, **options):
     """The changelog files that batches become."""
     folder.mkdir(parents=True, exist_ok=True)
-    writer = ChangelogFiles(folder, **options)
+    writer = ChangelogFiles(lambda _: data_folder(folder), **options)
     for each in batches:
         writer.add(each)
     return writer.finish()

@@ -12,7 +12,9 @@ import pyarrow.parquet as pq
 
 from tailrace.columns import plan_splits
 from tailrace.errors import PipelineError
+from tailrace.spark.manifest.making import ChangelogFolders, Making
 from tailrace.spark.mirror.splits import SplitJob, write_split
+from tailrace.spark.parquet.data_folder import DataFolder
 from tailrace.spark.parquet.deleted import NO_ROWS, joined
 from tailrace.spark.state.current.build import build
 from tailrace.spark.state.source_changes import SourceChanges
@@ -34,13 +36,24 @@ def run_twice(job, arguments):
 def change_files(splits, folder, statements="error"):
     """What jobs write of splits, in a new folder: the files of each table, in the log's order."""
     files = {}
-    jobs = [SplitJob(split, TableFilter(), statements, folder) for split in splits]
+    folder.mkdir(parents=True, exist_ok=True)
+    to = ChangelogFolders(Making(folder, folder, 0, 0, plain=False), f"{folder}/", ".", "")
+    jobs = [SplitJob(split, TableFilter(), statements, folder, to) for split in splits]
     for written in run(write_split, jobs):
         for _, cause in written.failed:
             raise PipelineError(cause.reason)
         for file in sorted(written.files, key=lambda each: each.first):
             files.setdefault(file.name, []).append(file)
     return files
+
+
+def source_changes(splits, files, committed, place, **more):
+    """A source's changes, whose tables' files go to a folder below ``place``."""
+
+    def out(part, _name, _columns):
+        return DataFolder(place / part)
+
+    return SourceChanges(splits, files, committed, out=out, **more)
 
 
 def by_name(built):
@@ -80,7 +93,7 @@ def current_states(source, folder, statements="skip", *, keys=None, patches=None
             place.mkdir(parents=True)
             files = change_files(some, place / "changelog", statements)
             committed = {name: (each.rows, each.paths) for name, each in built.items()}
-            changes = SourceChanges(some, files, committed, deleted=deleted_in(built))
+            changes = source_changes(some, files, committed, place, deleted=deleted_in(built))
             built = with_deleted(built, by_name(build([changes], run, place, keys or {}, patches)))
         states |= built
     return states

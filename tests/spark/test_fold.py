@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 import tailrace.spark.state.current.plan as planning
 from tailrace.position import sequence
 from tailrace.spark.state.current.build import build
-from tailrace.spark.state.source_changes import SourceChanges
 from tests.spark.batches import batch, changelog
 from tests.spark.history.making import EPOCH, Histories
-from tests.spark.replay import by_name, run, run_twice
+from tests.spark.replay import by_name, run, run_twice, source_changes
 
 COLUMNS = pa.schema([("a", pa.int32()), ("b", pa.string()), ("n", pa.int64()), ("t", pa.string())])
 KEY = ("b", "a")
@@ -84,9 +83,12 @@ def check(events, runs, per_file, bucket_bytes):
         for number, part in enumerate(batched(list(enumerate(events, 1)), -(-len(events) // runs))):
             place = folder / str(number)
             files = {NAME: files_of(place, part, per_file)}
-            built = by_name(build([SourceChanges([], files, committed)], run_twice, place))
+            source = source_changes([], files, committed, place)
+            built = by_name(build([source], run_twice, place))
             committed = {NAME: (built[NAME].rows, built[NAME].paths)}
-            made.take(lambda _, known, files=files: SourceChanges([], files, {}, known))
+            made.take(
+                lambda at, known, files=files: source_changes([], files, {}, at, histories=known)
+            )
         wanted = one_by_one(events)
         check_current(built[NAME], wanted)
         check_versions(made, wanted)
@@ -171,7 +173,7 @@ def test_images_that_are_full_or_of_key_and_changes(events, runs, per_file, buck
 
 def fold_one(changes, folder):
     files = changelog(folder / "changelog", batch(changes, COLUMNS, key=KEY))
-    return by_name(build([SourceChanges([], {NAME: files}, {})], run, folder))[NAME]
+    return by_name(build([source_changes([], {NAME: files}, {}, folder)], run, folder))[NAME]
 
 
 ROW = {"a": 1, "b": "x", "n": 5, "t": "here"}
@@ -221,7 +223,7 @@ def test_a_change_of_type_that_loses_nothing_is_carried_over(tmp_path):
         batch([("insert", None, {"id": 1, "v": 7})], small, start=100),
         batch([("insert", None, {"id": 2, "v": None})], large, start=200),
     )
-    source = SourceChanges([], {NAME: files}, {})
+    source = source_changes([], {NAME: files}, {}, tmp_path)
     built = by_name(build([source], run, tmp_path))[NAME]
     table = pq.read_table(built.paths[0])
     assert table.schema.field("id").type == pa.int64()
@@ -233,7 +235,7 @@ def take(made, *batches):
 
     def source(place, committed):
         files = {NAME: changelog(place / "changelog", *batches)}
-        return SourceChanges([], files, {}, committed)
+        return source_changes([], files, {}, place, histories=committed)
 
     return made.take(source)
 

@@ -4,11 +4,16 @@ import pytest
 
 import tailrace
 from tailrace.errors import PipelineError
+from tailrace.live.url import Source
 from tailrace.schema.catalogue import Catalogue
 from tailrace.schema.user_schema import parse
+from tailrace.search import index
 from tailrace.spark import mirror
+from tailrace.spark.input.server_facts import ServerFacts
 from tailrace.spark.lake.reading import LakeView
+from tailrace.spark.search import index as index_on_spark
 from tailrace.spark.verify import verify
+from tailrace.table_filter import TableFilter
 from tests.spark.following import url_of
 from tests.spark.history.landing import FORMATS
 
@@ -120,3 +125,27 @@ def test_a_log_that_leaves_it_open(lowering, tmp_path):
     run(lowering, "plain", ["INSERT INTO {0}.Emptied VALUES (9, '')", "TRUNCATE {0}.Emptied"])
     with pytest.raises(PipelineError, match="a statement names"):
         mirror(lowering.data / "binlog.000002", tmp_path / "later", incomplete="accept")
+
+
+def test_patterns_select_the_same_tables_everywhere(lowering, tmp_path):
+    """The mirror, both indexes and what the mirror asks the server about tables that are hidden."""
+    run(lowering, "Shop", FIRST)
+    url = url_of(lowering)
+    for number, pattern in enumerate(("Shop.Emptied", "Shop.Emp*")):
+        report = mirror(url, tmp_path / f"lake{number}", tables=pattern)
+        assert {each.name: each.rows for each in report.tables} == {"shop.emptied": 2}
+        assert index(url, tmp_path / f"one{number}", tables=pattern).rows == 2
+        done = index_on_spark(url, tmp_path / f"spark{number}", shards=2, tables=pattern)
+        assert done.rows == 2
+    for sql in (
+        "CREATE USER sees_little IDENTIFIED BY ''",
+        "GRANT SELECT ON shop.* TO sees_little",
+        "GRANT REPLICATION SLAVE ON *.* TO sees_little",
+    ):
+        lowering.execute(sql)
+    source = Source.parse(url.replace("root@", "sees_little@"))
+    wanted = TableFilter.of("Shop.Emp*")
+    assert not ServerFacts.of(source, wanted).hides
+    assert not ServerFacts.of(source, wanted, given=True).hides
+    assert ServerFacts.of(source, wanted, given=False).hides  # as the mirror then reads the log
+    assert ServerFacts.of(source, TableFilter.of("Other.*")).hides

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 PLACES: Final = {"start": 2, "batch": 3, "commit": 3, "prepared": 2}
 """Where a mirror is killed, and how often.
 
-``start``: as it starts. ``batch``: some time after a batch of its own. ``commit``: as a commit has
-begun to place files. ``prepared``: as a commit is prepared, and tables take their steps (of a
-Parquet lake, which has no such step, as a version is placed).
+``start``: as it starts. ``batch``: some time after a batch of its own. ``commit``: as tasks begin
+to write files of a batch, or a commit begins. ``prepared``: as a commit is prepared, and tables
+take their steps (of a Parquet lake, which has no such step, as a version is placed).
 """
 _REFUSED: Final = re.compile(
     r"^(?:tailrace: )?(\S+): (?:no current state: |set aside since )", re.MULTILINE

@@ -22,10 +22,9 @@ from tailrace.gtid import GtidState, MariadbGtid
 from tailrace.gtid.ids import parse_gtid
 from tailrace.live.scheme import names_server
 from tailrace.log.readable import rows_not_logged
-from tailrace.log.sources import agreed_start, one_log, server_lowers_names
+from tailrace.log.sources import agreed_start, as_named, one_log
 from tailrace.log_mark import check_log, check_mark, mark_of
 from tailrace.log_name import base_and_number
-from tailrace.schema.letter_case import lowers_names
 from tailrace.sql.logged import selected
 from tailrace.storage import LogSeries
 from tailrace.table_filter import TableFilter
@@ -596,14 +595,11 @@ def apply(
     >>> done.transactions == again.skipped, again.transactions
     (True, 0)
     """
-    wants = asked = TableFilter.of(tables, exclude)
+    asked = TableFilter.of(tables, exclude)
     target = target_of(to, channel=channel, table=table, conflicts=conflicts, workers=workers)
     try:
         log = one_log(source, keyring, layers, why="a channel has the changes of one log")
-        if lowers_names(lower_case_table_names) or (
-            lower_case_table_names is None and server_lowers_names([log])
-        ):
-            lower_case_table_names, wants = 1, wants.lowered()
+        wants, lower_case_table_names = as_named(asked, lower_case_table_names, [log])
         own_id = target.own_id(log)
         agreed = agreed_start(log, start)
         continues = agreed is None

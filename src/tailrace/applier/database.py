@@ -66,7 +66,6 @@ from tailrace.schema.defaults import Session
 from tailrace.schema.session import session_of_event
 from tailrace.schema.tables import TableState
 from tailrace.schema.tokens import tokenize
-from tailrace.sql.logged import effects_of
 from tailrace.values.floats import float32_json
 from tailrace.values.json_diff import JsonDiffs
 from tailrace.values.schema import ColumnDefinition, TableDefinition
@@ -425,7 +424,7 @@ class DatabaseTarget(Target):
             found += self._views(at)
         except SchemaError as error:
             found.append(_View(reason=error.message))
-        for effect in effects_of(at):
+        for effect in self._catalogue.effects_of(at, at.form.flavour):
             match effect:
                 case DropTable():
                     found.append(("drop", *effect.name.key))
@@ -460,9 +459,7 @@ class DatabaseTarget(Target):
     def _altered(self, event: StatementQuery, at: QueryEvent, effect: AlterTable) -> _Altered:
         database, table = effect.name.key
         session, sql = session_of_event(at, at.form.flavour)
-        if session is None or (
-            session.thread_specific and self._catalogue.is_temporary(effect.name.key)
-        ):
+        if session is None:
             return _Altered(database, table, ())
         altering = Altering(
             effect.clauses,

@@ -327,6 +327,8 @@ class Reader:
         elif code == _FORMAT and isinstance(event, FormatDescriptionEvent):
             self._format = event.description
             self._schemas.clear()
+            if event.created:
+                self.catalogue.restarted()
             self._enter(event)
         elif begun and isinstance(event, RowsEvent) and not event.is_dummy:
             return self._schema(event)

@@ -188,11 +188,8 @@ class Reading:
         wants = TableFilter.of(tables, exclude).watched()
         catalogue = catalogue_of(schema)
         logs = tuple(logs_of(source, keyring, layers))
-        catalogue.lowers_names = lowers_names(lower_case_table_names)
-        if catalogue.lowers_names is None:
-            catalogue.lowers_names = server_lowers_names(logs)
-        if catalogue.lowers_names:
-            wants = wants.lowered()
+        wants, case = as_named(wants, lower_case_table_names, logs)
+        catalogue.lowers_names = lowers_names(case)
         _check_several(logs, selection, follow=follow)
         return cls(logs, selection, wants, catalogue, follow)
 
@@ -238,6 +235,21 @@ def unmatched_in(
                 where = "in the log and on the server"
         unmatched = wants.unmatched(there)
     return unmatched, where
+
+
+def as_named(
+    wants: TableFilter, case: LowerCase, logs: Sequence[AnyLog]
+) -> tuple[TableFilter, LowerCase]:
+    """A filter as the names in logs are, in lower case where the source puts them into it; and its
+
+    ``lower_case_table_names`` (0, 1; None if unknown): the argument, else what a server says.
+    """
+    lowers = lowers_names(case)
+    if lowers is None:
+        lowers = server_lowers_names(logs)
+    if lowers is None:
+        return wants, None
+    return (wants.lowered(), 1) if lowers else (wants, 0)
 
 
 def server_lowers_names(logs: Sequence[AnyLog]) -> bool | None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tailrace.events.column_metadata import ColumnSpec
     from tailrace.events.query import QueryEvent
     from tailrace.events.table_map import TableMapEvent
+    from tailrace.schema.ddl import Effect
     from tailrace.schema.foreign_keys import ForeignKey
     from tailrace.schema.session import StatementSession
     from tailrace.schema.tables import TableState
@@ -67,7 +68,7 @@ class Contents:
     given: tuple[TableState, ...]
     unknown: dict[Key, str]
     databases: dict[str, int | None]
-    temporary: frozenset[Key]
+    temporary: frozenset[tuple[str, str, str]]
     whole: frozenset[Key] = frozenset()
     from_first: bool = False
     learned: tuple[Learned, ...] = ()
@@ -108,7 +109,8 @@ class Catalogue:
         self._tables: dict[Key, TableState] = {}
         self._unknown: dict[Key, str] = {}
         self._databases: dict[str, int | None] = {}
-        self._temporary: set[Key] = set()
+        self._temporary: set[tuple[str, str, str]] = set()
+        """Databases, tables, and the sessions that have temporary tables of these names."""
         self._whole: set[Key] = set()
         self._learned: dict[Key, Learned] = {}
 
@@ -193,7 +195,7 @@ class Catalogue:
                 (),
                 {},
                 contents.databases,
-                frozenset(),
+                contents.temporary,
                 learned=learned,
                 lowers_names=self.lowers_names,
             )
@@ -365,7 +367,8 @@ class Catalogue:
         Never raises: a table becomes unknown if a statement changes it in a way that is not
         understood. For the last three arguments see `StatementSession`.
         """
-        from tailrace.schema.session import StatementSession  # noqa: PLC0415 - only for DDL
+        from tailrace.schema.ddl import effects, performed  # noqa: PLC0415 - only for DDL
+        from tailrace.schema.session import StatementSession  # noqa: PLC0415 - as above
 
         session = StatementSession(
             Flavour(flavour),
@@ -373,7 +376,8 @@ class Catalogue:
             SqlMode(sql_mode),
             tuple((charset_collations or {}).items()),
         )
-        self._apply(sql, database, session)
+        found = tuple(performed(effects(sql, database, session), self, session, ""))
+        self._apply(sql, found, session)
 
     def apply_event(self, event: QueryEvent, flavour: Flavour) -> bool:
         """Apply a query event, with its session as given by its status variables.
@@ -382,21 +386,35 @@ class Catalogue:
         """
         if not classify(event.sql).changes_schema:
             return False
-        from tailrace.schema.session import session_of_event  # noqa: PLC0415 - as above
+        from tailrace.schema.session import session_of_event  # noqa: PLC0415 - only for DDL
 
         at: Position | None = None
         if event.file is not None and event.offset is not None:
             at = Position(event.file, event.offset)
             if self._learned:
                 self.settle(at)
+        done = self.effects_of(event, flavour)
         session, sql = session_of_event(event, flavour)
         if session is not None:
-            if self.lowers_names is None and self._notice_case(event, sql, session):
-                session = replace(session, lowers_names=True)
-            self._apply(sql, event.database, session, at)
+            self._apply(sql, done, session, at)
         if self.begin is not None and Position(event.file or "", event.offset or 0) < self.begin:
             self._whole.clear()
         return True
+
+    def effects_of(self, event: QueryEvent, flavour: Flavour) -> tuple[Effect, ...]:
+        """What a statement that is to be applied next does to tables: to those that the log so far
+        has (`tailrace.schema.ddl.performed`).
+        """
+        from tailrace.schema.ddl import effects, performed  # noqa: PLC0415 - only for DDL
+        from tailrace.schema.session import client_of, session_of_event  # noqa: PLC0415 - as above
+
+        session, sql = session_of_event(event, flavour)
+        if session is None:
+            return ()
+        if self.lowers_names is None and self._notice_case(event, sql, session):
+            session = replace(session, lowers_names=True)
+        found = effects(sql, event.database, session)
+        return tuple(performed(found, self, session, client_of(event))) if found else ()
 
     def _notice_case(self, event: QueryEvent, sql: str, session: StatementSession) -> bool:
         """Whether a statement about a database shows that its server puts names into lower case:
@@ -439,14 +457,14 @@ class Catalogue:
     def _apply(
         self,
         sql: str,
-        database: str | None,
+        done: Iterable[Effect],
         session: StatementSession,
         at: Position | None = None,
     ) -> None:
-        from tailrace.schema.ddl import effects, shown_statement  # noqa: PLC0415 - as above
+        from tailrace.schema.ddl import shown_statement  # noqa: PLC0415 - as above
 
         self.statement = shown_statement(sql, at)
-        for effect in effects(sql, database, session):
+        for effect in done:
             effect.apply(self, session)
         self.statement = ""
 
@@ -508,14 +526,24 @@ class Catalogue:
                 keys = tuple(change(each) if each.refers_to(*to) else each for each in known)
                 self._tables[key] = replace(state, foreign_keys=keys)
 
-    def is_temporary(self, key: Key) -> bool:
-        """Whether a temporary table of this name was created."""
-        return key in self._temporary
+    def exists(self, key: Key) -> bool | None:
+        """Whether there is a table of this name; None if that is unknown."""
+        if key in self._tables or key in self._whole:
+            return True
+        return False if (key[0], "") in self._whole and key not in self._unknown else None
 
-    def put_temporary(self, key: Key, *, made: bool) -> None:
-        """A temporary table is created, or dropped."""
+    def is_temporary(self, key: Key, client: str) -> bool:
+        """Whether a session has a temporary table of this name, by the statements in the log."""
+        return (*key, client) in self._temporary
+
+    def put_temporary(self, key: Key, client: str, *, made: bool) -> None:
+        """A session's temporary table is created, or dropped."""
         change = self._temporary.add if made else self._temporary.discard
-        change(key)
+        change((*key, client))
+
+    def restarted(self) -> None:
+        """The server was started: no session has temporary tables."""
+        self._temporary.clear()
 
     def collation_of(self, database: str, otherwise: int | None) -> int | None:
         """A database's default collation; ``otherwise`` where no statement created it."""

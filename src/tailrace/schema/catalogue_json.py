@@ -8,14 +8,15 @@
                                    "table": "customers", "referenced": ["id"],
                                    "on_delete": "CASCADE", "name": "orders_ibfk_1"}]}],
      "given": [...], "unknown": [{"database": ..., "table": ..., "reason": ...}],
-     "databases": {"shop": 45}, "temporary": [["shop", "scratch"]],
+     "databases": {"shop": 45}, "temporary": [["shop", "scratch", "1:42"]],
      "whole": [["shop", ""], ["shop", "orders"]], "from_first": true,
      "learned": [{"end": "binlog.000003:1234", "table": {"database": "shop", ...}}],
      "begin": "binlog.000001:812", "lowers_names": true}
 
-``learned`` holds definitions queried from the server, with the end of its log at that time.
-``begin`` is where rows are read from. With ``lowers_names`` the source has
-``lower_case_table_names``.
+``temporary`` holds temporary tables and the sessions that have them: the server's id and the
+connection's, left out if unknown. ``learned`` holds definitions queried from the server, with the
+end of its log at that time. ``begin`` is where rows are read from. With ``lowers_names`` the source
+has ``lower_case_table_names``.
 
 Columns are in the order of their positions. Members with their default value (see the classes) are
 left out, and so are empty lists. Every member is checked when it is read: the file may have been
@@ -57,7 +58,7 @@ def to_json(catalogue: Catalogue) -> dict[str, Any]:
                 for (database, table), reason in sorted(contents.unknown.items())
             ],
             databases=dict(sorted(contents.databases.items())),
-            temporary=[list(key) for key in sorted(contents.temporary)],
+            temporary=[list(each if each[2] else each[:2]) for each in sorted(contents.temporary)],
             whole=[list(key) for key in sorted(contents.whole)],
             from_first=contents.from_first,
             learned=[
@@ -205,6 +206,13 @@ def _key(value: Any, where: str) -> tuple[str, str]:
     return found[0], found[1]
 
 
+def _temporary(value: Any, where: str) -> tuple[str, str, str]:
+    database, table, client = (*_list(_text)(value, where), "", "", "")[:3]
+    if not table:
+        raise _wrong(where, "a database, a table and a session", value)
+    return database, table, client
+
+
 def _collations(value: Any, where: str) -> dict[str, int | None]:
     if not isinstance(value, dict):
         raise _wrong(where, "an object", value)
@@ -295,7 +303,7 @@ _CATALOGUE: Final[_Read] = {
     "given": _list(_table_of),
     "unknown": _list(_unknown_of),
     "databases": _collations,
-    "temporary": _list(_key),
+    "temporary": _list(_temporary),
     "whole": _list(_key),
     "from_first": _flag,
     "lowers_names": _flag,

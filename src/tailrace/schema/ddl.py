@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from tailrace.constants import Flavour
 from tailrace.errors import SchemaError
 from tailrace.schema.alter import apply_clauses, renamed_columns
 from tailrace.schema.clauses import (
@@ -31,7 +32,7 @@ from tailrace.schema.tokens import LONGEST_KEPT, NotUnderstoodError, TokenCursor
 from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from tailrace.position import Position
     from tailrace.schema.catalogue import Catalogue, Key
@@ -103,8 +104,6 @@ class AlterTable:
 
     def apply(self, catalogue: Catalogue, session: StatementSession) -> None:
         key = self.name.key
-        if session.thread_specific and catalogue.is_temporary(key):
-            return
         state = catalogue.logged(key)
         if state is None:
             renamed = next((each for each in self.clauses if isinstance(each, RenameTable)), None)
@@ -127,6 +126,7 @@ class AlterTable:
 class RenameTo:
     old: Name
     new: Name
+    if_exists: bool = False
 
     def apply(self, catalogue: Catalogue, _session: StatementSession) -> None:
         catalogue.rename(self.old.key, self.new.key)
@@ -152,13 +152,17 @@ class Truncate:
 
 @dataclass(frozen=True, slots=True)
 class Temporary:
-    """A temporary table is created or dropped: none of its rows is in a log."""
+    """A temporary table is created or dropped: none of its rows is in a log.
+
+    ``client`` is the session that has it (`tailrace.schema.session.client_of`).
+    """
 
     name: Name
     made: bool
+    client: str = ""
 
     def apply(self, catalogue: Catalogue, _session: StatementSession) -> None:
-        catalogue.put_temporary(self.name.key, made=self.made)
+        catalogue.put_temporary(self.name.key, self.client, made=self.made)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +267,77 @@ def _effects(sql: str, database: str | None, session: StatementSession) -> tuple
 def _kept_effects(sql: str, database: str | None, session: StatementSession) -> tuple[Effect, ...]:
     """Programs repeat their statements, and effects are never changed in place."""
     return _effects(sql, database, session)
+
+
+def performed(
+    found: Sequence[Effect], catalogue: Catalogue, session: StatementSession, client: str
+) -> Iterator[Effect]:
+    """What a statement really did, of the effects that its text has.
+
+    ``catalogue`` has the tables before it. A name may be that of a temporary table of the session,
+    or, with IF EXISTS, of no table. Each part of a statement finds the tables that the parts before
+    it left.
+    """
+    parts = len(found) > 1 and isinstance(found[-1], RenameTo)
+    known = catalogue.copy() if parts else catalogue
+    for effect in found:
+        for each in _performed(effect, known, session, client):
+            if parts:
+                each.apply(known, session)
+            yield each
+
+
+def _performed(
+    effect: Effect, catalogue: Catalogue, session: StatementSession, client: str
+) -> tuple[Effect, ...]:
+    """What one effect really did.
+
+    Servers log every DROP of a temporary table as DROP TEMPORARY. They flag a statement that used a
+    temporary table, but some also flag those that follow it in a procedure, and MariaDB flags no
+    RENAME TABLE. So the flag alone proves nothing. MySQL's RENAME TABLE never finds temporary
+    tables.
+    """
+    mariadb = session.flavour is Flavour.MARIADB
+    match effect:
+        case Temporary():
+            return (replace(effect, client=client),)
+        case CreateLike() if session.thread_specific:
+            if catalogue.is_temporary(effect.source.key, client):
+                reason = "it was made LIKE a temporary table, whose columns are not known"
+                return (Unclear(effect.name, reason, True, effect.unless_exists),)
+        case Truncate() if session.thread_specific:
+            if catalogue.is_temporary(effect.name.key, client):
+                return ()
+        case AlterTable(name, clauses) if session.thread_specific:
+            if catalogue.is_temporary(name.key, client):
+                news = [each for each in clauses if isinstance(each, RenameTable)]
+                moved = (Name(each.database or name.database, each.table) for each in news)
+                return tuple(one for new in moved for one in _moved(name, new, client))
+        case RenameTo(old, new) if mariadb and catalogue.is_temporary(old.key, client):
+            return _moved(old, new, client)
+        case RenameTo(old, new, if_exists=True):
+            return _renamed(effect, catalogue.exists(old.key), catalogue.exists(new.key))
+        case _:
+            pass
+    return (effect,)
+
+
+def _moved(old: Name, new: Name, client: str) -> tuple[Effect, ...]:
+    """A temporary table is renamed."""
+    return Temporary(old, False, client), Temporary(new, True, client)
+
+
+def _renamed(effect: RenameTo, old: bool | None, new: bool | None) -> tuple[Effect, ...]:
+    """RENAME TABLE IF EXISTS, by whether there are tables of both names.
+
+    It does nothing without the old one. It fails where both exist, and is not logged then.
+    """
+    if old is False or (new and not old):
+        return ()
+    if old and not new:
+        return (effect,)
+    reason = f"the log does not tell whether {TableName(*effect.old.key)} existed"
+    return Unclear(effect.old, reason), Unclear(effect.new, reason)
 
 
 class _Parser:
@@ -416,14 +491,14 @@ class _Parser:
             yield AlterTable(self._name(cursor), (PrimaryKey(()),))
 
     def _rename(self, cursor: TokenCursor) -> Iterator[Effect]:
-        cursor.accept("IF", "EXISTS")
+        if_exists = cursor.accept("IF", "EXISTS")
         while True:
             old = self._name(cursor)
             if cursor.accept("WAIT"):
                 cursor.next()
             cursor.accept("NOWAIT")
             cursor.expect("TO")
-            yield RenameTo(old, self._name(cursor))
+            yield RenameTo(old, self._name(cursor), if_exists)
             if not cursor.accept(","):
                 break
 

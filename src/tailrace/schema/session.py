@@ -129,6 +129,11 @@ def session_of_event(event: QueryEvent, flavour: Flavour) -> tuple[StatementSess
     return found, _text(event, client)
 
 
+def client_of(event: QueryEvent) -> str:
+    """The session that ran a statement, whose temporary tables are its own."""
+    return f"{event.header.server_id}:{event.thread_id}"
+
+
 _GENERATED: Final = re.compile(rb"CREATE (?:OR REPLACE )?TABLE [^\n]*\(\n  `")
 
 

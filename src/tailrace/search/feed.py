@@ -14,9 +14,8 @@ from tailrace.errors import SchemaError, UsageError
 from tailrace.live.transport import ServerTransport
 from tailrace.log.changes import Change, Logged
 from tailrace.log.rows import CommittedItem, Items, items
-from tailrace.log.sources import logs_of, server_lowers_names
+from tailrace.log.sources import as_named, logs_of
 from tailrace.log_mark import check_log, mark_of
-from tailrace.schema.letter_case import lowers_names
 from tailrace.search.analysis import Analyser
 from tailrace.search.manifest import FILE, Manifest
 from tailrace.search.shard import ShardWriter
@@ -109,10 +108,7 @@ def index(
     if len(logs) != 1:
         raise UsageError("an index follows one log: give one")
     wants = TableFilter.of(tables, exclude)
-    if lowers_names(lower_case_table_names) or (
-        lower_case_table_names is None and server_lowers_names(logs)
-    ):
-        lower_case_table_names, wants = 1, wants.lowered()
+    wants, lower_case_table_names = as_named(wants, lower_case_table_names, logs)
     wanted = Manifest(wants.only, wants.exclude, analyser or Analyser())
     if names_object(into):
         raise UsageError(f"{into}: an index in an object store is made on Spark (--shards)")

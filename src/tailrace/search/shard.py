@@ -52,7 +52,7 @@ from tailrace.schema.defaults import Session, added_value
 from tailrace.schema.session import session_of_event
 from tailrace.schema.tokens import tokenize
 from tailrace.search.analysis import Folding
-from tailrace.sql.logged import effects_of, pair, renaming
+from tailrace.sql.logged import pair, renaming
 from tailrace.sql.rows import Period
 from tailrace.table_name import TableName
 from tailrace.values.change_record import image_json
@@ -503,10 +503,10 @@ class ShardWriter:
         Raises SchemaError if what the statement does to tables of the index is not understood.
         """
         unknown: set[TableName] = set()
-        effects = effects_of(event)
-        alters = any(isinstance(each, AlterTable) for each in effects)
         known = self._definitions
         known.settle(Position(event.file or "", event.offset or 0))
+        effects = known.effects_of(event, event.form.flavour)
+        alters = any(isinstance(each, AlterTable) for each in effects)
         defined = known.copy() if alters else known
         if known.apply_event(event, event.form.flavour):
             self._redefined()

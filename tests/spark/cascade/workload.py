@@ -31,6 +31,11 @@ UNIQUE = (("id",), ("k",), ("n", "id"), ("n",))
 """What foreign keys refer to."""
 
 
+def equal(columns, values):
+    """The condition that columns have values, as SQL."""
+    return " AND ".join(f"{one} <=> {other}" for one, other in zip(columns, values, strict=True))
+
+
 class Workload:
     """Tables of a database of a server, made and worked on at random."""
 
@@ -42,6 +47,8 @@ class Workload:
         """By name, the columns that may be set: name and kind; the first is the primary key's."""
         self.keys = {}
         """By name, the foreign keys: columns, table, its columns, and by which name."""
+        self.moving = []
+        """The foreign keys that change a primary key: table, columns, parent, its columns."""
         self.done = 0
         self.run(f"CREATE DATABASE {database}")
         self.run(f"USE {database}")
@@ -79,6 +86,8 @@ class Workload:
             )
             if "SET NULL" not in action and rng.random() < 0.4:
                 key = f"PRIMARY KEY ({', '.join(own)}, id), UNIQUE (k), UNIQUE (id)"
+                if "UPDATE CASCADE" in action:
+                    self.moving.append((name, own, parent, theirs))
         if rng.random() < 0.4:
             columns["up"] = "int"
             action = rng.choice(ACTIONS[:2])
@@ -107,14 +116,16 @@ class Workload:
                     values[mine] = value.swapcase() if text and value != "NULL" else value
         return values
 
-    def there(self, name, columns):
+    def there(self, name, columns, where="TRUE"):
         """The values of some columns in one of a table's rows, as SQL; None where it has none."""
         kinds = [self.tables[name][each] for each in columns]
         texts = [
             f"CONCAT('0x', HEX({each}))" if kind == "bytes" else f"QUOTE({each})"
             for each, kind in zip(columns, kinds, strict=True)
         ]
-        rows = self.server.query(f"SELECT {', '.join(texts)} FROM {name} ORDER BY id, n")
+        rows = self.server.query(
+            f"SELECT {', '.join(texts)} FROM {name} WHERE {where} ORDER BY id, n"
+        )
         return (
             self.rng.choice([tuple(each or "NULL" for each in row) for row in rows])
             if rows
@@ -136,8 +147,36 @@ class Workload:
         else:
             self.statement()
 
+    def move(self):
+        """Give rows another primary key by a foreign key; then change them, and what they follow."""
+        rng = self.rng
+        moving = [each for each in self.moving if {each[0], each[2]} <= self.tables.keys()]
+        if not moving:
+            return
+        name, own, parent, theirs = rng.choice(moving)
+        there = self.there(name, own)
+        if there is None:
+            return
+        columns, other, others = rng.choice(self.keys[name])
+        followed = self.there(name, columns, equal(own, there))
+        place = rng.randrange(len(own))
+        new = self.value(self.tables[parent][theirs[place]])
+        self.run(f"UPDATE {parent} SET {theirs[place]} = {new} WHERE {equal(theirs, there)}")
+        for _ in range(rng.randrange(1, 4)):
+            row, column = self.row(name), rng.choice(list(self.tables[name]))
+            what = f"UPDATE IGNORE {name} SET {column} = {row[column]}"
+            if rng.random() < 0.2:
+                what = f"DELETE FROM {name}"
+            self.run(f"{what} WHERE {own[place]} = {new} LIMIT 1")
+        if followed is not None:
+            verb = rng.choice((f"DELETE FROM {other}", f"UPDATE {other} SET {others[0]} = {new}"))
+            self.run(f"{verb} WHERE {equal(others, followed)}")
+
     def statement(self):
         rng = self.rng
+        if self.moving and rng.random() < 0.15:
+            self.move()
+            return
         name = rng.choice(list(self.tables))
         columns = self.tables[name]
         off = rng.random() < 0.08

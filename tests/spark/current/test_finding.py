@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tailrace.spark.parquet import footer
+from tailrace.spark.parquet.file import ParquetFile
 from tailrace.spark.state.current import finding, raw, rows
 from tailrace.spark.state.current.flat import Target
 from tailrace.spark.state.current.fold import key_columns
@@ -75,9 +76,8 @@ def written(rows_, target, path, manner):
         order = rows_.select(target.key).append_column(rows.RAW, raw.as_map(len(rows_), texts))
         pq.write_table(order, path, row_group_size=2, store_schema=False)
         return
-    rows.write_rows(full, target, Path(path), ())
-    if manner == "plain":
-        footer.make_plain(Path(path))
+    file = ParquetFile(Path(path), bounded=target.key, plain=manner == "plain")
+    rows.write_rows(full, target, file, ())
 
 
 @pytest.mark.slow

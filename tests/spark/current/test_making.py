@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from tailrace.spark.manifest.manifest import DataFile
+from tailrace.spark.parquet.data_folder import DataFolder
 from tailrace.spark.state.current import making
 from tailrace.spark.state.current.flat import Target
 from tailrace.spark.state.current.making import Unit, make
@@ -22,14 +23,14 @@ class Given(Work):
     def do(self):
         for each in self.spills:
             raise RejectedError("no rows") if each == "rejected" else ZeroDivisionError(each)
-        return Done((DataFile("", 1, 2, 3), str(self.out)), unseen=1)
+        return Done((DataFile("", 1, 2, 3), str(self.out.new("part"))), unseen=1)
 
 
 class OfBuckets(Unit):
     """A unit whose buckets do what was given."""
 
-    def job(self, base, pieces, spills, out):
-        return Given(TARGET, base, pieces, spills, False, out)
+    def job(self, base, pieces, spills):
+        return Given(TARGET, base, pieces, spills, False, self.out())
 
 
 def run(job, arguments):
@@ -38,7 +39,7 @@ def run(job, arguments):
 
 def made(folder, *buckets):
     plan = TablePlan(TARGET, (), None, len(buckets), False, False)
-    unit = OfBuckets(plan, None)
+    unit = OfBuckets(plan, None, lambda: DataFolder(folder))
     spills = {number: [each] for number, each in enumerate(buckets) if each}
     with mock.patch.object(making, "_cut_all", return_value={"t": spills}):
         return make({"t": unit}, run, folder)["t"]

@@ -15,9 +15,8 @@ from tailrace.spark.manifest.manifest import DataFile
 from tailrace.spark.parquet.deleted import NO_ROWS
 from tailrace.spark.state.current.build import build
 from tailrace.spark.state.current.patching import Patches, swallowed
-from tailrace.spark.state.source_changes import SourceChanges
 from tests.spark.batches import batch, changelog
-from tests.spark.replay import by_name, deleted_in, rows_of, run, with_deleted
+from tests.spark.replay import by_name, deleted_in, rows_of, run, source_changes, with_deleted
 
 COLUMNS = pa.schema([("a", pa.int32()), ("b", pa.string()), ("n", pa.int64()), ("t", pa.string())])
 KEY = ("b", "a")
@@ -64,7 +63,7 @@ class Table:
         key = self.rng.choice([KEY, KEY[::-1]])  # ALTER TABLE: the primary key in another order
         rows = batch(changes, COLUMNS, key=key, start=self.batches * 100)
         files = {NAME: changelog(place / "log", rows, group_rows=4)}
-        source = SourceChanges([], files, self.committed, deleted=deleted_in(self.built))
+        source = source_changes([], files, self.committed, place, deleted=deleted_in(self.built))
         made = by_name(build([source], run, place, patches=self.patches))
         self.built = with_deleted(self.built, made)
         built = self.built[NAME]

@@ -10,9 +10,8 @@ import pyarrow.parquet as pq
 
 from tailrace.columns import plan_splits
 from tailrace.spark.state.history.build import build_history
-from tailrace.spark.state.source_changes import SourceChanges
 from tailrace.storage import find
-from tests.spark.replay import by_name, change_files, run
+from tests.spark.replay import by_name, change_files, run, source_changes
 from tools.campaign.mirrored_checks import at
 from tools.dumps import dump_databases
 
@@ -84,7 +83,8 @@ class Histories:
     def take_splits(self, splits):
         def changes(place, committed):
             files = change_files(splits, place / "changelog")
-            return SourceChanges(splits, files, {}, committed, wanted=self.wanted)
+            more = {"histories": committed, "wanted": self.wanted}
+            return source_changes(splits, files, {}, place, **more)
 
         return self.take(changes)
 

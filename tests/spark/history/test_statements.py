@@ -1,13 +1,18 @@
 """Histories that a statement stops, begins anew or renames; see test_current_servers.py, too."""
 
 import datetime as dt
+from itertools import product
+
+import pytest
 
 import tailrace
 from tailrace.events import GtidEvent
 from tests.spark.following import BOTH, Follow, no_spark, read, url_of
+from tests.spark.history.landing import FORMATS, Logged
 from tests.spark.history.making import EPOCH, Histories
-from tests.spark.replay import differences, tell
+from tests.spark.replay import check_rows, differences, tell
 from tests.spark.test_current_servers import DATABASE
+from tools.campaign.mirrored_lake import LakeReader
 from tools.dumps import dump_databases
 
 STOPPED = {
@@ -120,3 +125,44 @@ def test_a_rename_alone_in_its_batch(source, lake):
     (moment,) = set(ended.column("_valid_to").to_pylist())
     begun = found.sort_by("_seq").to_pylist()[:2]  # MariaDB's times are seconds
     assert [(row["_valid_from"], row["_seq"]) for row in begun] == [(moment, begun[0]["_seq"])] * 2
+
+
+RENAMED = {
+    "truncated": ("TRUNCATE t", "RENAME TABLE t TO o"),
+    "truncated_dropped": ("TRUNCATE t", "RENAME TABLE t TO o", "DROP TABLE o"),
+    "dropped": ("RENAME TABLE t TO o", "DROP TABLE o"),
+    "deleted_dropped": ("DELETE FROM t", "RENAME TABLE t TO o", "DROP TABLE o"),
+    "replaced": (
+        "TRUNCATE t",
+        "CREATE TABLE n LIKE t",
+        "INSERT INTO n VALUES (5, 'n')",
+        "RENAME TABLE t TO o, n TO t",
+        "DROP TABLE o",
+    ),
+}
+
+
+@pytest.mark.parametrize("keep", [("current",), ("history",), ("current", "history")])
+@pytest.mark.parametrize("kind", FORMATS)
+def test_empty_tables_are_renamed_in_a_batch(source, tmp_path, kind, keep):
+    """Emptied then or before; each in a database of its own, and the lake takes further batches."""
+    logged = Logged(source, tmp_path, kind, keep=keep)
+    moves = {f"{name}_{rows}": RENAMED[name] for name in RENAMED for rows in (0, 2)}
+    logged.begin(*moves)
+    for database in moves:
+        logged.say(f"USE {database}", "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9))")
+        logged.say("INSERT INTO t VALUES (1, 'a'), (2, 'b')")
+        logged.say(*(("DELETE FROM t",) if database.endswith("0") else ()))
+    logged.step("CREATE TABLE k (id INT PRIMARY KEY)", "INSERT INTO k VALUES (1)")
+    for database, statements in moves.items():
+        logged.say(f"USE {database}", *statements)
+    for value in (2, 3):
+        assert logged.step(f"INSERT INTO k VALUES ({value})").set_aside == {}
+        wanted = {each: dump_databases(source, each) for each in moves}
+        reader = LakeReader(logged.lake, kind)
+        for database, part in product(moves, keep):
+            for name in (f"{database}.{table}" for table in "tonk"):
+                rows = getattr(reader, part)(name)
+                if rows is not None and part == "history":
+                    rows = rows.filter(rows.column("_is_current"))
+                check_rows(rows, wanted[database].get(name), (name, part, value))

@@ -18,7 +18,7 @@ from tailrace.spark.state.built import Built
 from tailrace.spark.state.current.keys import buckets
 from tailrace.spark.state.current.rows import RAW
 from tests.spark.batches import batch as rows_of
-from tests.spark.batches import changelog
+from tests.spark.batches import changelog, data_folder
 from tests.spark.replay import run
 
 BEGIN = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
@@ -92,11 +92,11 @@ def state(folder, rows, columns, count=2, keep=(), known=None, prefix="x"):
             continue
         chosen = table.filter(pa.array(places == bucket))
         chosen = chosen.take(pc.sort_indices(chosen, [("id", "ascending")]))
-        path = folder / f"{prefix}-{bucket}.parquet"
-        file = ParquetFile(path)
+        to = data_folder(folder)
+        file = ParquetFile(folder / f"{prefix}-{bucket}.parquet", plain=to.plain)
         file.write(chosen)
         files.append(DataFile("", chosen.num_rows, file.close(), chosen.nbytes))
-        paths.append(str(path))
+        paths.append(str(file.path))
     return Built(TableRows(columns, ("id",), tuple(files)), tuple(paths))
 
 

@@ -21,7 +21,7 @@ READERS = {"delta": lambda lake, table: delta_rows(lake / table), "iceberg": ice
 
 def patch(store, rows, gone=(), first=1000):
     """A batch of a tail with rows, which deletes those of their keys and of the keys ``gone``."""
-    known, paths = store.manifest.tables[NAME].current, store.current_paths(NAME)
+    known, paths = store.manifest.tables[NAME].current, store.paths(NAME, "current")
     touched = {each["id"] for each in rows} | set(gone)
     before = store.deleted(NAME)
     files, deleted = [], {}

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 from deltalake import Schema
 
+from tailrace.errors import UnsupportedType
 from tailrace.spark.lake.delta.log import schema_string
 from tailrace.spark.lake.iceberg.schema import evolved
 
@@ -60,3 +61,31 @@ def test_what_others_noted_at_a_delta_column_stays_with_it():
         ("price", "string", {}),
         ("time", "long", {}),
     ]
+
+
+CONVERSIONS = {"Delta": schema_string, "Iceberg": lambda columns: evolved(None, 0, columns)}
+
+
+@pytest.mark.parametrize("format_", CONVERSIONS)
+@pytest.mark.parametrize("kind", [pa.duration("us"), pa.decimal256(65, 30)], ids=str)
+def test_a_type_that_a_format_lacks(format_, kind):
+    """The error names the column, and not only what the format's library calls the type."""
+    columns = pa.schema([("id", pa.int64()), ("c", kind), ("d", pa.string())])
+    with pytest.raises(UnsupportedType) as raised:
+        CONVERSIONS[format_](columns)
+    assert str(raised.value) == f"{format_} has no type for {kind} (c)"
+
+
+def test_iceberg_columns_may_always_be_null():
+    """Also new ones: a row of another source, or of an earlier definition, lacks them."""
+    member = pa.struct([pa.field("m", pa.int32(), nullable=False)])
+    columns = pa.schema(
+        [
+            pa.field("id", pa.int64(), nullable=False),
+            pa.field("s", member, nullable=False),
+        ]
+    )
+    new = evolved(None, 0, columns)
+    names = ("id", "s", "s.m")
+    assert not any(new.find_field(name).required for name in names)
+    assert evolved(new, new.highest_field_id, columns) is new

@@ -57,7 +57,7 @@ APPEND = {"delta": delta_append, "iceberg": iceberg_append}
 def by_bucket(store):
     """The keys in each of the current state's files; each must be in its bucket."""
     found = []
-    paths = store.current_paths("shop.orders")
+    paths = store.paths("shop.orders", "current")
     for bucket, path in enumerate(paths):
         rows = pa.concat_tables(row_groups(path)) if path else None
         if rows is None:
@@ -109,7 +109,10 @@ def test_tasks_that_spark_repeats(tmp_path, name):
 
 def replacing(store):
     """A batch that writes one of two buckets, planned on what the store has now."""
-    known = (store.manifest.tables["shop.orders"].current.files, store.current_paths("shop.orders"))
+    known = (
+        store.manifest.tables["shop.orders"].current.files,
+        store.paths("shop.orders", "current"),
+    )
     rows = [row(number) for number in range(10)]
     built = state(store.staging / "s", rows, COLUMNS, keep=(0,), known=known)
     files = {"shop.orders": [changes(store.staging / "c", rows, COLUMNS, 11)]}

@@ -46,7 +46,7 @@ def test_buckets_that_are_written_anew_leave_no_deletes_behind(tmp_path):
         fresh = state(store.staging / "x", [row(each) for each in rows], COLUMNS)
         for bucket in (0, 1):
             current = store.manifest.tables[NAME].current
-            files, paths = list(current.files), list(store.current_paths(NAME))
+            files, paths = list(current.files), list(store.paths(NAME, "current"))
             files[bucket], paths[bucket] = fresh.rows.files[bucket], fresh.paths[bucket]
             # a batch empties staging, so the other bucket's is made again
             store.commit(with_current(store, replace(current, files=tuple(files)), paths))

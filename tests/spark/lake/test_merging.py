@@ -13,10 +13,12 @@ from tailrace.spark.lake.iceberg.catalog import own_catalog
 from tailrace.spark.lake.merging import due, put_together
 from tailrace.spark.lake.open import open_store
 from tailrace.spark.manifest.manifest import DataFile, TableRows
+from tailrace.spark.parquet.data_folder import DataFolder
 from tailrace.spark.parquet.file import ParquetFile
 from tailrace.spark.parquet.footer import row_groups
 from tailrace.spark.state.built import Built, ClosedFile
 from tailrace.spark.state.history.jobs import HISTORY_FIELDS
+from tests.spark.batches import data_folder
 from tests.spark.history.landing import FORMATS, READERS
 from tests.spark.lake.making import BEGIN, COLUMNS, changes, made, row
 from tests.spark.lake.test_foreign import DELETE, committing
@@ -107,7 +109,8 @@ def test_a_merge_is_left_out_where_others_come_between(lake, name, monkeypatch):
     merged = []
 
     def others(table, count):
-        merged.extend(folder.rglob("part-*-together-0.parquet"))
+        files = folder.rglob("part-*.parquet")
+        merged.extend(each for each in files if pq.read_metadata(each).num_rows == 48)
         DELETE[name](lake, table, 5, "_seq")
 
     with open_store(lake, name) as store:
@@ -153,9 +156,9 @@ def test_row_groups_are_put_together_too(tmp_path):
     files, paths = written(tmp_path, tables)
     assert list(due(files)) == files
     assert due([*files[:15], DataFile("large", 1, 5 << 20, 1)]) == ()
-    found = put_together(files, paths, tmp_path / "new" / "all.parquet")
-    assert (found.name, found.rows, found.memory) == ("all.parquet", 16, 16)
-    metadata = pq.read_metadata(tmp_path / "new" / "all.parquet")
+    found = put_together(files, paths, DataFolder(tmp_path / "new", 7), "part")
+    assert (found.name[:12], found.rows, found.memory) == ("part-000007-", 16, 16)
+    metadata = pq.read_metadata(tmp_path / "new" / found.name)
     assert (metadata.num_rows, metadata.num_row_groups) == (16, 1)
 
 
@@ -187,7 +190,7 @@ def versions(path, numbers, current):
     for field, value in zip(HISTORY_FIELDS, values, strict=True):
         rows = rows.append_column(field, value)
     path.parent.mkdir(parents=True, exist_ok=True)
-    file = ParquetFile(path)
+    file = ParquetFile(path, plain=data_folder(path.parent).plain)
     file.write(rows)
     return DataFile("", count, file.close(), rows.nbytes)
 
@@ -240,6 +243,7 @@ def test_rows_of_more_log_files_than_a_byte_counts(tmp_path):
         for at in range(0, 160, 10)
     ]
     files, paths = written(tmp_path, tables)
-    assert put_together(files, paths, tmp_path / "all.parquet").rows == 160
-    (rows,) = row_groups(str(tmp_path / "all.parquet"))
+    found = put_together(files, paths, DataFolder(tmp_path), "part")
+    assert found.rows == 160
+    (rows,) = row_groups(str(tmp_path / found.name))
     assert rows["_file"].to_pylist() == names

@@ -40,10 +40,10 @@ def actions(lake, version):
 def test_rows_are_replaced_beside_their_files(tmp_path, name):
     lake = begun(tmp_path, name)
     with open_store(lake, name) as store:
-        before = store.current_paths(NAME)
+        before = store.paths(NAME, "current")
         store.commit(patch(store, new(3, 5, 20), gone=[7]))
-        assert store.current_paths(NAME)[: len(before)] == before
-        assert len(store.current_paths(NAME)) == len(before) + 1
+        assert store.paths(NAME, "current")[: len(before)] == before
+        assert len(store.paths(NAME, "current")) == len(before) + 1
         assert store.manifest.tables[NAME].current.rows == 10
         store.refresh(run)
         assert store.manifest.version == 2
@@ -67,7 +67,7 @@ def test_a_renamed_table_takes_deleted_rows_and_tails_along(tmp_path, name):
     lake = begun(tmp_path, name)
     with open_store(lake, name) as store:
         store.commit(patch(store, new(3), gone=[7]))
-        built = Built(store.manifest.tables[NAME].current, store.current_paths(NAME))
+        built = Built(store.manifest.tables[NAME].current, store.paths(NAME, "current"))
         store.commit(
             made(
                 store,

@@ -13,11 +13,13 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from tailrace.errors import PipelineError
 from tailrace.spark.lake.asides import Asides
+from tailrace.spark.lake.delta import tables as delta_tables
 from tailrace.spark.lake.iceberg.catalog import own_catalog
 from tailrace.spark.lake.iceberg.tables import IcebergTables
 from tailrace.spark.lake.open import open_store
 from tailrace.spark.lake.plan import completed
 from tailrace.spark.lake.steps import Step
+from tailrace.spark.manifest.journal import Journal
 from tailrace.spark.manifest.manifest import TableRows
 from tailrace.spark.parquet.footer import row_groups
 from tailrace.spark.state.built import Built
@@ -65,17 +67,17 @@ def test_batches_come_back_as_they_were(lake, name, read):
         assert store.manifest.sources["mysql"].offset == 300
         (sums,) = store.manifest.tables["shop.orders"].changelog
         assert sums.rows == 30
-        assert all(Path(path).exists() for path in store.current_paths("shop.orders"))
+        assert all(Path(path).exists() for path in store.paths("shop.orders", "current"))
 
 
 def test_a_bucket_that_did_not_change_is_not_written_again(tmp_path, name, read):
     lake = begun(tmp_path, name)
     with open_store(lake, name) as store:
-        before = store.current_paths("shop.orders")
+        before = store.paths("shop.orders", "current")
         known = (store.manifest.tables["shop.orders"].current.files, before)
         built = state(store.staging, [row(n) for n in range(10)], COLUMNS, keep=(0,), known=known)
         store.commit(made(store, {}, {"shop.orders": built}, 200))
-        after = store.current_paths("shop.orders")
+        after = store.paths("shop.orders", "current")
     assert [one == other for one, other in zip(before, after, strict=True)] == [True, False]
     assert as_rows(read(lake, "shop.orders")) == expected(range(10))
 
@@ -105,7 +107,7 @@ def test_names_that_are_taken(lake, name, read):
         files = {other: [changes(store.staging / "c", new, COLUMNS, 50, other)]}
         known = store.manifest.tables["shop.orders"].current
         built = {
-            "shop.orders": Built(known, store.current_paths("shop.orders")),
+            "shop.orders": Built(known, store.paths("shop.orders", "current")),
             other: state(store.staging / "s", new, COLUMNS),
         }
         store.commit(made(store, files, built, 200))
@@ -173,7 +175,7 @@ def test_delta_statistics_let_readers_skip_files(lake):
 def test_files_are_plain_for_every_reader_and_typed_for_tasks(tmp_path, name):
     with open_store(tmp_path / "lake", name) as store:
         store.commit(batch(store, 0))
-        (path, _) = store.current_paths("shop.orders")
+        (path, _) = store.paths("shop.orders", "current")
         assert pq.read_schema(path).field("span").type == pa.int64()
         (rows,) = row_groups(path)
         assert rows.schema.field("span").type == pa.duration("us")
@@ -234,3 +236,53 @@ def test_a_table_of_iceberg_that_two_processes_create(tmp_path, monkeypatch):
 
     monkeypatch.setattr(SqlCatalog, "create_table", late)
     assert first.commit(step, 2) == marks[0]
+
+
+def test_delta_commits_are_on_disk_before_the_batch_is_done(lake, monkeypatch):
+    synced, order = [], []
+    to_disk, done = delta_tables.to_disk, Journal.done
+
+    def noted(paths):
+        synced.extend(found := list(paths))
+        to_disk(found)
+
+    def ends(journal, manifest):
+        order.append(set(synced))
+        done(journal, manifest)
+
+    monkeypatch.setattr(delta_tables, "to_disk", noted)
+    monkeypatch.setattr(Journal, "done", ends)
+    folders = {lake / name for name in ("shop.orders", "shop.orders_changelog")}
+    with open_store(lake, "delta") as store:
+        for number in range(2):
+            synced.clear()
+            store.commit(batch(store, number))
+            assert order[-1] >= {folder / "_delta_log" for folder in folders}
+            assert (order[-1] >= folders) == (number == 0)  # their logs are new then
+    # a process that was killed had made the commit
+    synced.clear()
+    tables = delta_tables.DeltaTables(lake)
+    tables.commit(Step("shop.orders"), 2)
+    assert synced == []
+    tables.show(2)
+    assert set(synced) == {lake / "shop.orders", lake / "shop.orders" / "_delta_log"}
+
+
+def test_delta_commits_of_ours_are_not_read_again(lake, monkeypatch):
+    """Only those that set columns or properties are."""
+    reads, update = [], DeltaTable.update_incremental
+
+    def noted(table):
+        reads.append(table)
+        update(table)
+
+    monkeypatch.setattr(DeltaTable, "update_incremental", noted)
+    with open_store(lake, "delta") as store:
+        store.commit(batch(store, 0))
+        store.refresh(run)
+        reads.clear()
+        for number in (1, 2, 3):
+            store.refresh(run)
+            store.commit(batch(store, number))
+        assert reads == []
+    assert as_rows(READERS["delta"](lake, "shop.orders")) == expected(range(40))

@@ -9,11 +9,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from tailrace.errors import PipelineError
+from tailrace.spark.lake import plan
 from tailrace.spark.lake.asides import Asides
 from tailrace.spark.lake.lake import Lake
 from tailrace.spark.lake.made import Made
 from tailrace.spark.lake.open import open_store
 from tailrace.spark.lake.parquet.tables import ParquetTables
+from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.manifest.journal import Journal
 from tailrace.spark.state.built import Built
 from tests.spark.lake.making import COLUMNS, changes, made, row, state
@@ -75,7 +77,7 @@ def ends(lake, work, owner, step, before=lambda: None):
 def taken_up(store, name):
     """The batch that takes a table up again when its log has nothing more for it."""
     before, keys = store.manifest, frozenset([name])
-    built = {name: Built(before.tables[name].current, store.current_paths(name))}
+    built = {name: Built(before.tables[name].current, store.paths(name, "current"))}
     asides = Asides(before, before.options.keep, keys)
     return Made({}, built, {}, before.options, asides=asides, touched=keys)
 
@@ -217,11 +219,25 @@ def test_a_data_file_that_was_removed(lake):
     assert seen(lake, B) == (20, 20)
 
 
+def test_a_table_that_fails_again_as_before(lake):
+    """Nothing of it changes, and the batch has no step of it."""
+    next((lake / "_tailrace" / "tables" / A / "changelog").iterdir()).unlink()
+    for number in (1, 2):
+        with open_store(lake) as store:
+            before, keys = store.manifest, frozenset([A])
+            (failed,) = store.refresh(run, keys).values()
+            asides = Asides(before, before.options.keep, keys)
+            asides.fail_state(A, before.tables[A], failed)
+            work = batch(store, number, B)
+            store.commit(replace(work, asides=asides, touched=frozenset([A, B])))
+    assert seen(lake, B) == (30, 30)
+
+
 def test_folders_and_files_of_removed_versions(lake):
     tables = lake / "_tailrace" / "tables"
     with open_store(lake) as store:
         for number in range(1, 7):
-            current = Built(store.manifest.tables[A].current, store.current_paths(A))
+            current = Built(store.manifest.tables[A].current, store.paths(A, "current"))
             work = batch(store, number, A)
             store.commit(work if number == 4 else replace(work, built={A: current}))
             assert seen(lake, A) == (10 * number + 10, 50 if number > 3 else 10)
@@ -234,34 +250,60 @@ def test_folders_and_files_of_removed_versions(lake):
 def test_files_that_no_version_has_go_away(lake, monkeypatch):
     """Of a batch that a table did not take, or moved there by a process that was taken over."""
     folders = {name: lake / "_tailrace" / "tables" / name for name in (A, B)}
-    move = Lake._move
+    copy = plan.copy
 
-    def fails(self, each):
+    def fails(each):
         if each.target.parent == folders[A] / "current":
             raise PipelineError("not this one")
-        move(self, each)
+        copy(each)
 
     with open_store(lake) as store:
-        monkeypatch.setattr(Lake, "_move", fails)
+        monkeypatch.setattr(plan, "copy", fails)
         store.commit(batch(store, 1, A, B))
         monkeypatch.undo()
-    (left,) = (folders[A] / "changelog").glob("*-000002-*")
+    assert not [*(folders[A] / "changelog").glob("*-000002-*")]
+    assert [*(folders[B] / "changelog").glob("*-000002-*")]
     for folder in folders.values():
         for name in ("part-000002-000009", "part-000099-000000", "mine"):
             (folder / "current" / f"{name}.parquet").write_bytes(b"")
     with open_store(lake) as store:
         for number in range(2, 5):
             store.commit(batch(store, number, B))
-    assert left.exists()
     retry(lake, A)
     with open_store(lake) as store:
         for number in range(5, 7):
             store.commit(batch(store, number, A))
-    assert not left.exists()
     for folder in folders.values():
         found = {each.name for each in (folder / "current").iterdir()}
         assert "part-000002-000009.parquet" not in found
         assert {"part-000099-000000.parquet", "mine.parquet"} <= found
+
+
+def test_a_spare_link_that_leads_elsewhere(lake):
+    """It is made again when the next folder is made of the spare one."""
+    spare = lake / "_tailrace" / "tables" / A / "changelog.spare"
+    with open_store(lake) as store:
+        for number in range(1, 3):
+            store.commit(batch(store, number, A))
+        (link,) = spare.iterdir()
+        link.unlink()
+        link.symlink_to("/etc/passwd")
+        (spare / "mine").touch()
+        store.commit(batch(store, 3, A))
+    assert seen(lake, A) == (40, 40)
+    assert len(list((lake / A / "changelog").iterdir())) == 4
+
+
+def test_a_data_file_that_is_a_link(lake, tmp_path):
+    """It leads outside: nobody reads it."""
+    view = LakeView.open(lake)
+    (file, *_) = (Path(each.path) for each in view.current(view.manifest.tables[A]))
+    file.replace(tmp_path / "outside")
+    file.symlink_to(tmp_path / "outside")
+    with pytest.raises(PipelineError, match="outside of"):
+        view.current(view.manifest.tables[A])
+    with open_store(lake) as store:
+        assert list(store.refresh(run)) == [A]
 
 
 def outside(tmp_path):

@@ -53,7 +53,10 @@ def objects(request, tmp_path):
 
 def table(number, batch=1):
     name = f"t{number:03}"
-    files = tuple(DataFile(f"part-000001-{n:06}.parquet", 100, 5000, 7000) for n in range(16))
+    files = tuple(
+        DataFile(f"part-000001-3152080966-6b1f0c2d{n:04}.parquet", 100, 5000, 7000)
+        for n in range(16)
+    )
     shapes = dict.fromkeys(("changelog", "current"), COLUMNS)
     parts = {"changelog": f"{name}_changelog", "current": name}
     state = TableState("shop", name, "mysql", "log", COLUMNS, folder=f"shop.{name}", parts=parts)
@@ -63,7 +66,7 @@ def table(number, batch=1):
 
 def after(state, batch):
     """The table after a batch of one row."""
-    file = DataFile(f"part-{batch:06}-000100.parquet", 1, 2000, 100)
+    file = DataFile(f"part-{batch:06}-3152080966-6b1f0c2d9a3e.parquet", 1, 2000, 100)
     current = state.current or TableRows(COLUMNS, ("id",))
     current = replace(current, tails=(*current.tails, file))
     sums = (DataFile("", batch, 2000 * batch, 100 * batch),)

@@ -40,7 +40,7 @@ from tailrace.printable import first_line
 from tailrace.schema.alteration import altered
 from tailrace.schema.classify import classify
 from tailrace.schema.clauses import RenameTable
-from tailrace.schema.ddl import AlterTable, effects, shown_statement
+from tailrace.schema.ddl import AlterTable, shown_statement
 from tailrace.schema.session import session_of_event
 from tailrace.table_name import TableName
 from tailrace.transaction import State, Token, token_of
@@ -384,6 +384,8 @@ class Scan:
     def _begin_format(self, event: FormatDescriptionEvent) -> None:
         """A format description makes a transaction under way void; otherwise, it continues."""
         frame, offset = self._frame, event.offset or 0
+        if event.created:
+            self._catalogue.restarted()
         if not self._inside:
             return
         if not event.created and self.state & k.ROTATED:
@@ -406,8 +408,7 @@ class Scan:
         cut = began in self._cuts
         before = self._catalogue.copy() if cut or self._cascades else None
         self._catalogue.settle(Position(self.log.name, event.offset or 0))
-        session, sql = session_of_event(event, flavour)
-        done = () if session is None else effects(sql, event.database, session)
+        done = self._catalogue.effects_of(event, flavour)
         definitions = [self._definition(effect) for effect in done]
         self._catalogue.apply_event(event, flavour)
         if self._catalogue.lowers_names and not self._context.lowers_names:  # the event shows it
@@ -417,7 +418,6 @@ class Scan:
         if session is not None:
             statement = shown_statement(sql, Position(self.log.name, event.offset or 0))
             micros = self._commit_time(began) or event.timestamp * _MILLION
-            done = effects(sql, event.database, session)
             for effect, definition in zip(done, definitions, strict=True):
                 alteration = self._altered(effect, definition, event, session, sql, statement)
                 changes += [

@@ -44,8 +44,13 @@ class ServerFacts:
     end: Position | None = None
 
     @classmethod
-    def of(cls, source: Source, wanted: TableFilter | None) -> ServerFacts:
-        """Ask a server; ``wanted`` are the tables of a new lake. Raises what asking raises."""
+    def of(
+        cls, source: Source, wanted: TableFilter | None, given: bool | None = None
+    ) -> ServerFacts:
+        """Ask a server; ``wanted`` are the tables of a new lake, ``given`` is the user's answer to
+
+        ``lowers_names``, which counts for them. Raises what asking raises.
+        """
         with session_of(source) as session, translated(session.name):
             connection = session.connection
             lowers = None
@@ -57,7 +62,8 @@ class ServerFacts:
             tables, end = tables_of(connection), None
             with suppress(ServerError):
                 end = session.end()  # all that were found are created before it
-            patterns = wanted.lowered() if lowers else wanted
+            folds = lowers if given is None else given
+            patterns = wanted.lowered() if folds else wanted
             hides = not_to_be_seen(connection, patterns, tables)
             return cls(lowers, cascades, frozenset(tables), hides, end)
 
@@ -65,16 +71,19 @@ class ServerFacts:
 class AskedServers:
     """The servers of a run (``sources``, by what they are called in the lake), and their facts.
 
-    ``wanted`` is as in `ServerFacts.of`, None where the lake exists.
+    ``wanted`` and ``lowers_names`` are as in `ServerFacts.of`; ``wanted`` is None where the lake
+    exists.
     """
 
     def __init__(
         self,
         sources: Mapping[str, Source],
         wanted: TableFilter | None,
+        lowers_names: bool | None,
         notice: Callable[[str], None],
     ) -> None:
         self.sources = sources
+        self._given = lowers_names
         self._wanted = wanted
         self._notice = notice
         self._facts: dict[str, ServerFacts] = {}
@@ -91,7 +100,7 @@ class AskedServers:
         if name in self._facts or name not in self.sources or (due or 0.0) > time.monotonic():
             return self._facts.get(name)
         try:
-            self._facts[name] = ServerFacts.of(self.sources[name], self._wanted)
+            self._facts[name] = ServerFacts.of(self.sources[name], self._wanted, self._given)
         except TailraceError as error:
             waits = isinstance(error, ConnectionLost) and self.sources[name].retry_first
             if self._wanted is not None and not (waits and self._wanted.takes_all):

@@ -135,7 +135,7 @@ class Sources(Closing):
                 raise PipelineError(f"two sources are called {log.name!r}: give one of them")
             self.received[log.name] = log
         servers = {name: log.source for name, log in self.received.items()}
-        self.asked = AskedServers(servers, wanted, self._notice)
+        self.asked = AskedServers(servers, wanted, self._lowers_names, self._notice)
         try:
             yield
         except (ConnectionLost, StorageError, LakeTakenOver):

@@ -5,53 +5,51 @@
       _tailrace/
         journal/000005.jsonl               a batch, prepared: what it does and what is known then
         journal/000005.done.jsonl          all tables have it
-        making.json                        files that were moved into tables for a batch to be
+        making.….json                      folders that have files of a batch in the making
         staging/  sources/  claims/        as in every lake
 
-Files go into the tables' folders first, where no one sees them. Then the batch is *prepared*: all
-that it does is put into the journal. From there it will be done, by this process or by the next
-one: each table takes its part in a commit of its own that holds the batch's number too, and a table
-that has the number already is passed over. Then the journal says that it is done.
+Tasks put files into the tables' folders first, where no one sees them. Then the batch is
+*prepared*: all that it does is put into the journal. From there it will be done, by this process or
+by the next one: each table takes its part in a commit of its own that holds the batch's number too,
+and a table that has the number already is passed over. Then the journal says that it is done.
 docs/design/formats.md says what readers see.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import shutil
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import LakeChanged, PipelineError
-from tailrace.spark.lake.asides import Asides, points, since, waiting
+from tailrace.spark.lake.asides import points, since, waiting
 from tailrace.spark.lake.folder import LakeFolder, failed
+from tailrace.spark.lake.places import Places
 from tailrace.spark.lake.plan import completed, plan
 from tailrace.spark.lake.reclaim import look, reclaim
 from tailrace.spark.lake.steps import steps_json, steps_of, whole_json
-from tailrace.spark.lake.tables import deleted_by_path
+from tailrace.spark.lake.tables import deleted_by_path, paths_of
 from tailrace.spark.manifest.damage import reading, reading_file
 from tailrace.spark.manifest.json_file import read_json
 from tailrace.spark.manifest.lazy_tables import lazy
+from tailrace.spark.manifest.making import Making
 from tailrace.spark.manifest.manifest import check_format
 from tailrace.spark.manifest.manifest_json import with_status
-from tailrace.spark.manifest.names import version_of
-from tailrace.spark.manifest.on_disk import to_disk, write_file
+from tailrace.spark.manifest.on_disk import to_disk
 from tailrace.spark.manifest.paths import within
 from tailrace.spark.manifest.status import SET_ASIDE
-from tailrace.spark.parquet.footer import make_plain, renamed
+from tailrace.spark.runtime.tasks import in_turn
 from tailrace.spark.state.failure import check_writable, failure
-from tailrace.storage.local import missing_folders
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from tailrace.spark.lake.made import Made
-    from tailrace.spark.lake.plan import Move
     from tailrace.spark.lake.steps import Step
     from tailrace.spark.lake.tables import Tables
-    from tailrace.spark.manifest.manifest import DataFile, Manifest, TableState
+    from tailrace.spark.manifest.manifest import Manifest, TableState
     from tailrace.spark.parquet.deleted import DeletedRows
     from tailrace.spark.runtime.tasks import Runner
     from tailrace.spark.state.failure import Failure
@@ -72,10 +70,16 @@ class Lake(LakeFolder):
         self.label = label
         self._retried: frozenset[str] = frozenset()
         self._keys: Collection[str] | None = None
+        self._places: Places | None = None
+        self._tried = 0
+        """The last batch that may be prepared: if an error came of that, the journal tells."""
 
     def close(self) -> None:
         """As `LakeFolder.close`."""
         try:
+            if self._claim.generation:
+                with contextlib.suppress(PipelineError, OSError):  # the next writer does it
+                    self.begin()
             self._tables.close()
         finally:
             super().close()
@@ -102,8 +106,23 @@ class Lake(LakeFolder):
         self._clean()
 
     @property
-    def _making(self) -> Path:
-        return self._inner / "making.json"
+    def _making(self) -> Making:
+        batch, plain = self.manifest.next, self._format != "parquet"
+        return Making(self._tables.top, self._inner, batch, self._claim.generation, plain)
+
+    @property
+    def places(self) -> Places:
+        """Where the files of the next batch go."""
+        if self._places is None or self._places.making.batch != self.manifest.next:
+            self._places = Places(self._tables, self.manifest, self._making)
+        return self._places
+
+    def begin(self) -> Places:
+        """Begin the next batch, with nothing of one before that was not committed."""
+        self.check_owner()
+        self._undo()
+        self._places = None
+        return self.places
 
     def refresh(
         self, run: Runner, retried: Collection[str] = (), keys: Collection[str] | None = None
@@ -124,15 +143,14 @@ class Lake(LakeFolder):
             looked = look(self._tables, self.manifest, failed, self._retried, keys)
             if failed and keys is not None:
                 return self.refresh(run, retried)
-            found = reclaim(
-                self._tables, self.staging, self.manifest, looked, failed, run, self._retried
-            )
+            if looked[1]:
+                self.begin()
+            found = reclaim(self.places, self.staging, looked, failed, run, self._retried)
             if found is None:
                 self._take_marks(looked[0], failed)
                 break
-            manifest, steps, moves = found
             try:
-                self._commit(manifest, steps, moves)
+                self._commit(*found)
             except LakeChanged:
                 if not left:
                     raise
@@ -145,32 +163,17 @@ class Lake(LakeFolder):
         known = {name: mark for name, mark in marks.items() if name not in out and mark is not None}
         self.manifest = _with_marks(self.manifest, known, self._keys)
 
-    def current_paths(self, key: str) -> tuple[str | None, ...]:
-        """Where the files of a committed current state are: by bucket, then tails."""
-        current = self.manifest.tables[key].current
-        return self._paths(key, "current", () if current is None else current.places)
+    def paths(self, key: str, part: str) -> tuple[str | None, ...]:
+        """As `paths_of`, of a table of the last batch."""
+        return paths_of(self._tables, self.manifest.tables[key], part)
 
     def deleted(self, key: str) -> Mapping[str, DeletedRows]:
         """The deleted rows of the files of a table's current state that have any, by path."""
         table = self.manifest.tables[key].parts.get("current")
         return {} if table is None else deleted_by_path(self._tables, table)
 
-    def history_paths(self, key: str) -> tuple[str | None, ...]:
-        """Where the files of a committed history's open versions are."""
-        history = self.manifest.tables[key].history
-        return self._paths(key, "history", () if history is None else history.places)
-
-    def _paths(
-        self, key: str, part: str, files: Iterable[DataFile | None]
-    ) -> tuple[str | None, ...]:
-        table = self.manifest.tables[key].parts.get(part)
-        if table is None:
-            return tuple(None for _ in files)
-        folder = self._tables.folder(table)
-        return tuple(None if file is None else str(folder / file.name) for file in files)
-
-    def commit(self, made: Made) -> Manifest:
-        """Make a batch seen, in all tables.
+    def commit(self, made: Made, run: Runner = in_turn) -> Manifest:
+        """Make a batch seen, in all tables; ``run`` runs what is still to be copied.
 
         Raises LakeChanged, with nothing of it in the lake, where others wrote to the tables since
         `refresh`.
@@ -191,90 +194,37 @@ class Lake(LakeFolder):
                 f"{self.label}: others have written to {altered[0].table} while a batch was made "
                 "for it: nothing of the batch is in the lake; run again"
             )
-        manifest, batch = plan(self._tables, self.staging, self.manifest, made)
-        steps = [replace(step, base=marks.get(step.table)) for step in batch.steps]
+        places = self.places
+        manifest, steps = plan(places, self.manifest, made, run)
+        steps = [replace(step, base=marks.get(step.table)) for step in steps]
         # who finds that others were first can take the batch back as long as no table has it
         steps.sort(key=lambda step: step.base is None)
-        self._commit(manifest, steps, batch.moves)
+        new = self._new_files(steps)
+        unlisted = {each.parent for each in made.written - new}
+        places.making.sweep(places.folders - {each.parent for each in new} | unlisted, new)
+        self._commit(manifest, steps)
         self._clean_after()
         return self.manifest
 
-    def _commit(self, manifest: Manifest, steps: Sequence[Step], moves: Sequence[Move]) -> None:
+    def _commit(self, manifest: Manifest, steps: Sequence[Step]) -> None:
         if self._journal.prepared:
             raise PipelineError(f"{self.label}: a batch before was not finished: open it again")
         try:
-            manifest, steps = self._place(manifest, steps, moves)
+            new = self._new_files(steps)
+            above = {folder for each in new for folder in each.parents}
+            to_disk([*new, *(each for each in above if each.is_relative_to(self._tables.top))])
+            self._tried = manifest.version
             self._journal.prepare(manifest, steps_json(steps))
             self._finish(manifest, steps)
         except OSError as error:
             raise failed(self.path, error) from error
 
-    def _place(
-        self, manifest: Manifest, steps: Sequence[Step], moves: Sequence[Move]
-    ) -> tuple[Manifest, Sequence[Step]]:
-        """Bring files into the tables' folders, on disk.
-
-        The manifest and the steps of a batch, in which tables are set aside, as they were before,
-        whose files cannot be brought there.
-        """
-        if not moves:
-            return manifest, steps
-        content = {"version": manifest.version, "files": [str(move.target) for move in moves]}
-        write_file(self._making, [json.dumps(content)])
-        to_disk([self._inner])
-        by_folder: dict[Path, list[Move]] = {}
-        for move in moves:
-            by_folder.setdefault(move.target.parent, []).append(move)
-        failed: dict[Path, Failure] = {}
-        grown = {each.parent for folder in by_folder for each in missing_folders(folder)}
-        for folder, some in by_folder.items():
-            try:
-                within(self._tables.top, folder)
-                for move in some:
-                    self._move(move)
-            except Exception as error:  # noqa: BLE001 - `failure` raises what is not its own
-                failed[folder] = failure(error)
-        placed = [move.target for move in moves if move.target.parent not in failed]
-        placed += [folder for folder in by_folder if folder not in failed]
-        to_disk([*placed, *filter(Path.is_dir, grown)])
-        if not failed:
-            return manifest, steps
-        check_writable(self.staging)
-        return self._without(manifest, steps, failed)
-
-    def _move(self, move: Move) -> None:
-        move.target.parent.mkdir(parents=True, exist_ok=True)
-        if self.staging not in move.source.parents:
-            move.target.unlink(missing_ok=True)
-            move.target.hardlink_to(move.source)
-            return
-        source = move.source
-        if move.names:
-            source = renamed(source, move.names, images=move.images)
-        if self._format != "parquet":
-            make_plain(source)
-        source.replace(move.target)
-
-    def _without(
-        self, manifest: Manifest, steps: Sequence[Step], failed: Mapping[Path, Failure]
-    ) -> tuple[Manifest, Sequence[Step]]:
-        """A batch without the tables whose folders failed: they are as they were before."""
-        before = self.manifest
-        asides = Asides(before, manifest.options.keep)
-        tables = dict(manifest.tables)
-        gone: set[str] = set()
-        for key, state in manifest.tables.items():
-            folders = {self._tables.folder(name): name for name in state.parts.values()}
-            cause = next((failed[each] for each in folders if each in failed), None)
-            if cause is None:
-                continue
-            gone.update(folders.values())
-            asides.fail_state(key, state, cause)
-            nothing = replace(state, changelog=(), current=None, history=None, parts={}, shapes={})
-            tables[key] = asides.marked(key, before.tables.get(key, nothing))
-        known = points(before, manifest.sources, tables.values(), manifest.points)
-        manifest = replace(manifest, tables=tables, points=known)
-        return manifest, [step for step in steps if step.table not in gone]
+    def _new_files(self, steps: Sequence[Step]) -> set[Path]:
+        return {
+            self._tables.folder(step.table) / name
+            for step in steps
+            for name in (*step.adds, *(each.target for each in step.merges))
+        }
 
     def _finish(self, manifest: Manifest, steps: Sequence[Step]) -> None:
         """Do what a prepared batch does, as far as it is not done, and call it the last one.
@@ -331,7 +281,8 @@ class Lake(LakeFolder):
         self._tables.show(manifest.version)
         self._journal.done(manifest)
         self.manifest = manifest
-        self._making.unlink(missing_ok=True)
+        for note in self._inner.glob("making.*"):
+            note.unlink()
         if overruled:
             raise PipelineError(
                 f"{self.label}: batch {manifest.version} is in the lake, and has overruled what "
@@ -415,29 +366,27 @@ class Lake(LakeFolder):
         """Roll back a batch that no table has."""
         self._journal.withdraw()
         self.manifest = self._journal.manifest
+        self._tried = 0
         self._undo()
 
     def _undo(self) -> None:
-        """Remove the files of a batch that was never prepared."""
-        if not self._making.exists():
+        """Remove the files of batches that were never prepared, and the notes of them."""
+        found: dict[int, set[Path]] = {}
+        notes = list(self._inner.glob("making.*"))
+        for note in notes:
+            with reading_file(note, "where the files of a batch are"):
+                content = read_json(note)
+                folders = [
+                    within(self._tables.top, self._tables.top / each) for each in content["folders"]
+                ]
+                found.setdefault(int(content["version"]), set()).update(folders)
+        if found.keys() & {self._journal.prepared, self._tried}:  # `_finish` removes the notes
             return
-        with reading_file(self._making, "what a batch was to bring"):
-            content = read_json(self._making)
-            version, files = int(content["version"]), [Path(each) for each in content["files"]]
-            for file in files:
-                self._check_made(file, version)
-        uncommitted = self.manifest.version < version <= self.manifest.next  # later: not ours
-        if uncommitted and version != self._journal.prepared:
-            for file in files:
-                file.unlink(missing_ok=True)
-        if not self._journal.prepared:
-            self._making.unlink()
-
-    def _check_made(self, file: Path, version: int) -> None:
-        """Raises ValueError, `PipelineError` for what is no data file of a batch of the lake."""
-        if version_of(file.name) != version:
-            raise ValueError(f"{str(file)[:100]!r} is no file of batch {version}")
-        within(self._tables.top, file.parent)
+        for version, places in found.items():
+            if self.manifest.version < version <= self.manifest.next:  # later: not ours
+                replace(self._making, batch=version).sweep(places)
+        for note in notes:
+            note.unlink(missing_ok=True)
 
     def _clean(self) -> None:
         self._journal.clean()

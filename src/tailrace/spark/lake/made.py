@@ -9,6 +9,7 @@ from tailrace.spark.lake.asides import Asides
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from tailrace.spark.manifest.lake_options import LakeOptions
     from tailrace.spark.manifest.manifest import Manifest, SourceState
@@ -41,6 +42,9 @@ class Made:
     """Where tables may stand still from now on, besides their sources' ends."""
     touched: frozenset[str] | None = None
     """The tables that the batch is about: others stay as they are (None: it is about all)."""
+
+    written: frozenset[Path] = frozenset()
+    """All changelog files that tasks wrote, those that come into no table too."""
 
     def touches(self, key: str) -> bool:
         """Whether the batch is about a table."""

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from tailrace.spark.manifest.manifest import DataFile
-from tailrace.spark.parquet.file import ParquetFile
 from tailrace.spark.parquet.footer import row_groups, written_schema
 from tailrace.spark.state.current.rows import ROW_GROUP
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from tailrace.spark.parquet.data_folder import DataFolder
 
 _TOGETHER: Final = 16
 _SMALL: Final = 4 << 20
@@ -43,16 +44,17 @@ def still_small(files: Sequence[DataFile]) -> tuple[DataFile, ...]:
     return tuple(file for file in files if file.size < _SMALL)[-_LISTED:]
 
 
-def put_together(files: Sequence[DataFile], paths: Sequence[Path], target: Path) -> DataFile | None:
-    """One file at ``target`` with the rows of files; None where their columns differ.
+def put_together(
+    files: Sequence[DataFile], paths: Sequence[Path], to: DataFolder, kind: str
+) -> DataFile | None:
+    """One new file with the rows of files; None where their columns differ.
 
     Raises `PipelineError`.
     """
     schemas = [written_schema(path).remove_metadata() for path in paths]
     if any(not each.equals(schemas[0]) for each in schemas):
         return None
-    target.parent.mkdir(parents=True, exist_ok=True)
-    made = ParquetFile(target)
+    made = to.file(kind)
     waiting: list[pa.Table] = []
     for path in paths:
         for rows in row_groups(str(path), back=False):
@@ -63,7 +65,7 @@ def put_together(files: Sequence[DataFile], paths: Sequence[Path], target: Path)
     if waiting:
         made.write(pa.concat_tables(waiting))
     rows_there = sum(each.rows for each in files)
-    return DataFile(target.name, rows_there, made.close(), sum(each.memory for each in files))
+    return DataFile(made.path.name, rows_there, made.close(), sum(each.memory for each in files))
 
 
 def _full(waiting: Sequence[pa.Table]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property, reduce
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -12,20 +12,20 @@ import pyarrow as pa
 from tailrace.columns.arrays import METADATA_FIELDS
 from tailrace.errors import PipelineError
 from tailrace.spark.lake.asides import points
+from tailrace.spark.lake.copies import Copy, copy
 from tailrace.spark.lake.merging import due, put_together, still_small
 from tailrace.spark.lake.steps import MARK, Merge, Step
-from tailrace.spark.lake.tables import deleted_by_path
+from tailrace.spark.lake.tables import deleted_by_path, paths_of
 from tailrace.spark.manifest.lazy_tables import lazy
 from tailrace.spark.manifest.manifest import DataFile, Manifest, TableState
 from tailrace.spark.manifest.manifest_json import with_status
-from tailrace.spark.manifest.names import Folders, folded
 from tailrace.spark.manifest.status import INCOMPLETE
 from tailrace.spark.parquet.deleted import NO_ROWS, deleted_rows, joined
 from tailrace.spark.parquet.shapes import as_arrow, merged, plain_schema
 from tailrace.spark.state.built import Built
 from tailrace.spark.state.current.flat import SEQ, STAMP
 from tailrace.spark.state.current.rows import RAW
-from tailrace.spark.state.failure import failure
+from tailrace.spark.state.failure import all_done, failure
 from tailrace.spark.state.history.jobs import HISTORY_FIELDS
 from tailrace.spark.state.history.shape import shaped
 from tailrace.table_name import TableName
@@ -35,10 +35,12 @@ if TYPE_CHECKING:
 
     from tailrace.spark.lake.asides import Asides
     from tailrace.spark.lake.made import Made
+    from tailrace.spark.lake.places import Places
     from tailrace.spark.lake.tables import Tables
     from tailrace.spark.manifest.lake_options import LakeOptions
     from tailrace.spark.manifest.manifest import TableRows
     from tailrace.spark.parquet.deleted import DeletedRows, Rows
+    from tailrace.spark.runtime.tasks import Runner
     from tailrace.spark.state.changelog import ChangeFile
 
 _SOURCE: Final = pa.field("_source", pa.string())
@@ -49,39 +51,24 @@ STATE_FIELDS: Final = (
 )
 
 
-@dataclass(frozen=True)
-class Move:
-    """A file that comes into a table's folder; ``names`` are new ones for some of its columns.
-
-    With ``images`` they are those of columns in the images. A file that is in another table's
-    folder, and not in staging, stays there too.
-    """
-
-    source: Path
-    target: Path
-    names: Mapping[str, str] = field(default_factory=dict)
-    images: bool = False
-
-
 @dataclass
 class TableBatch:
-    """A batch in the making: `put` for each table, then ``steps`` and ``moves`` are whole."""
+    """A batch in the making: `put` for each table, then ``steps`` are whole.
 
-    tables: Tables
-    staging: Path
+    ``run`` copies files that are not in their table's folder, in tasks, to the ``copies``' targets.
+    """
+
+    places: Places
     before: Manifest
     options: LakeOptions
+    run: Runner
     steps: list[Step] = field(default_factory=list)
-    moves: list[Move] = field(default_factory=list)
-
-    @cached_property
-    def _taken(self) -> set[str]:
-        tables = self.before.tables.values()
-        return {folded(name) for state in tables for name in state.parts.values()}
+    copies: list[Copy] = field(default_factory=list)
 
     @property
-    def _version(self) -> int:
-        return self.before.next
+    def tables(self) -> Tables:
+        """The lake's."""
+        return self.places.tables
 
     def put(self, states: Mapping[str, TableState], made: Made) -> dict[str, TableState]:
         """What the states of one table, of each source that has it, are after the batch.
@@ -90,7 +77,7 @@ class TableBatch:
         put into the lake is set aside: then there is no step for it.
         """
         asides = made.asides_of(self.before)
-        steps, moves = len(self.steps), len(self.moves)
+        steps, copies = len(self.steps), len(self.copies)
         going = [
             part
             for part in made.options.keep
@@ -106,8 +93,10 @@ class TableBatch:
                 found = self._current(found, made)
             if "history" in going:
                 found = self._history(found, made)
+            self.places.note()
+            all_done(self.run, copy, self.copies[copies:])
         except Exception as error:  # noqa: BLE001 - `failure` raises what is not the table's own
-            del self.steps[steps:], self.moves[moves:]
+            del self.steps[steps:]
             cause = failure(error)
             found = {}
             for key, state in states.items():
@@ -115,7 +104,8 @@ class TableBatch:
                 nothing = replace(state, changelog=(), current=None, history=None)
                 found[key] = self.before.tables.get(key, nothing)
         found = {key: asides.marked(key, state) for key, state in found.items()}
-        self._mark(found, steps, bool(asides.retried & states.keys()))
+        retried = any(found[k] != self.before.tables.get(k) for k in asides.retried & found.keys())
+        self._mark(found, steps, retried)
         return found
 
     def _mark(self, states: Mapping[str, TableState], first: int, retried: bool) -> None:
@@ -149,32 +139,15 @@ class TableBatch:
             stays = not made.touches(key)
             stands = stays or asides.stands(key, "current")
             if stands and state.current is not None and not moved:
-                paths = self._paths(state, "current", state.current.places)
-                built[key] = Built(state.current, paths)
+                built[key] = Built(state.current, paths_of(self.tables, state, "current"))
             stands = stays or asides.stands(key, "history")
             if stands and state.history is not None:
-                paths = self._paths(state, "history", state.history.places)
-                histories[key] = Built(state.history, paths)
+                histories[key] = Built(state.history, paths_of(self.tables, state, "history"))
         return replace(made, built=built, histories=histories)
 
-    def _paths(
-        self, state: TableState, part: str, files: Iterable[DataFile | None]
-    ) -> tuple[str | None, ...]:
-        if part not in state.parts:
-            return tuple(None for _ in files)
-        folder = self.tables.folder(state.parts[part])
-        return tuple(None if file is None else str(folder / file.name) for file in files)
-
     def _name(self, states: Mapping[str, TableState], part: str) -> str:
-        """The table that has a part; a new one's name is one that no other has."""
-        for state in states.values():
-            if (known := state.parts.get(part)) is not None:
-                return known
-        name = self.tables.name(next(iter(states.values())).folder, part)
-        while folded(name) in self._taken:
-            name += "_"
-        self._taken.add(folded(name))
-        return name
+        """The table that has a part."""
+        return self.places.name(next(iter(states.values())).full_name, part)
 
     def _shape(self, states: Mapping[str, TableState], part: str) -> pa.Schema | None:
         return next((each.shapes[part] for each in states.values() if part in each.shapes), None)
@@ -191,10 +164,8 @@ class TableBatch:
             for file in made.files.get(key, ()):
                 schemas.append(plain_schema(file.columns))
                 shape, names = merged(shape, schemas[-1])
-                target = f"part-{self._version:06}-{len(adds):06}.parquet"
-                adds.append(target)
-                self._move(name, Path(file.path), target, names, images=True)
-                fresh.append(DataFile(target, file.rows, file.size, file.memory))
+                own = self._placed(name, "part", Path(file.path), adds, names, images=True)
+                fresh.append(DataFile(own, file.rows, file.size, file.memory))
             files, small = self._grown(state, "changelog", name, state.changelog, fresh, merges)
             found[key] = replace(state, changelog=files, small=small)
         if shape is None:
@@ -270,7 +241,7 @@ class TableBatch:
         adds: list[str] = []
         stays: list[str] = []
         merges: list[Merge] = []
-        shape = before
+        shape = self.places.shapes.get(name, before)
         for key, state in states.items():
             built = made.histories.get(key)
             if built is None:
@@ -280,10 +251,8 @@ class TableBatch:
             fresh: list[DataFile] = []
             opened = self._states(name, "open", built.rows.files, built.paths, adds, stays, names)
             for each, new in zip(built.closed, closed, strict=True):
-                target = f"closed-{self._version:06}-{len(adds):06}.parquet"
-                adds.append(target)
-                self._move(name, Path(each.path), target, new)
-                fresh.append(replace(each.file, name=target))
+                own = self._placed(name, "closed", Path(each.path), adds, new)
+                fresh.append(replace(each.file, name=own))
             files, small = self._grown(state, "history", name, built.rows.closed, fresh, merges)
             history = replace(built.rows, files=opened, closed=files)
             found[key] = replace(state, history=history, small=small)
@@ -320,13 +289,10 @@ class TableBatch:
                 small = tuple(each for each in small if each not in gone)
             else:
                 kind = "part" if part == "changelog" else "closed"
-                name = f"{kind}-{self._version:06}-together-{len(merges)}.parquet"
-                folder = self.tables.folder(table)
-                source = self.staging / "together" / table / name
-                one = put_together(last, [folder / each.name for each in last], source)
+                to = self.places.making.folder(self.tables.folder(table))
+                one = put_together(last, [to.path / each.name for each in last], to, kind)
                 if one is not None:
-                    merges.append(Merge(name, tuple(each.name for each in last)))
-                    self._move(table, source, name, {})
+                    merges.append(Merge(one.name, tuple(each.name for each in last)))
                     small = (*small[: -len(last)], one)
                     if listed:
                         files = (*(each for each in files if each not in last), one)
@@ -352,34 +318,49 @@ class TableBatch:
             if file is None or path is None:
                 found.append(None)
                 continue
-            name = Path(path).name
-            if Path(path).parent == self.tables.folder(table):
+            source = Path(path)
+            name = source.name
+            if source.parent == self.tables.folder(table) and file.name:
                 stays.append(name)
             else:
-                name = f"{prefix}-{self._version:06}-{len(adds):06}.parquet"
-                adds.append(name)
-                self._move(table, Path(path), name, names or {})
+                name = self._placed(table, prefix, source, adds, names or {})
             found.append(replace(file, name=name))
         return tuple(found)
 
-    def _move(
-        self, table: str, source: Path, name: str, names: Mapping[str, str], *, images: bool = False
-    ) -> None:
-        self.moves.append(Move(source, self.tables.folder(table) / name, names, images))
+    def _placed(
+        self,
+        table: str,
+        kind: str,
+        source: Path,
+        adds: list[str],
+        names: Mapping[str, str],
+        *,
+        images: bool = False,
+    ) -> str:
+        """The name of a new file in the table, which is copied if it is not there as it should be.
+
+        In the table some of its columns have other names, or with ``images`` those of its images.
+        """
+        to = self.places.making.folder(self.tables.folder(table))
+        target = source
+        if source.parent != to.path or (images and names):
+            self.places.folders.add(to.path)
+            target = to.new(kind)
+            self.copies.append(Copy(source, target, to.plain, names, images))
+        adds.append(target.name)
+        return target.name
 
 
-def plan(
-    tables: Tables, staging: Path, before: Manifest, made: Made
-) -> tuple[Manifest, TableBatch]:
-    """The manifest after a batch, and what is to be done for it."""
-    batch = TableBatch(tables, staging, before, made.options)
+def plan(places: Places, before: Manifest, made: Made, run: Runner) -> tuple[Manifest, list[Step]]:
+    """The manifest after a batch, and the steps of its tables."""
+    batch = TableBatch(places, before, made.options, run)
     groups: dict[tuple[str, str], dict[str, TableState]] = {}
-    for key, state in table_states(before, made).items():
+    for key, state in table_states(places, before, made).items():
         groups.setdefault((state.database, state.table), {})[key] = state
     states: dict[str, TableState] = {}
     for group in groups.values():
         states.update(batch.put(group, made))
-    return next_manifest(before, made, states), batch
+    return next_manifest(before, made, states), batch.steps
 
 
 def next_manifest(before: Manifest, made: Made, fresh: dict[str, TableState]) -> Manifest:
@@ -399,12 +380,11 @@ def next_manifest(before: Manifest, made: Made, fresh: dict[str, TableState]) ->
     )
 
 
-def table_states(before: Manifest, made: Made) -> dict[str, TableState]:
+def table_states(places: Places, before: Manifest, made: Made) -> dict[str, TableState]:
     """The tables that the batch is about with the columns of their changes, and with the files that
     they had before; of shards, also what other sources have of them.
     """
     found = {}
-    folders: Folders | None = None
     aside = made.asides_of(before).tables
     keys = before.tables if made.touched is None else made.touched
     for name in sorted({*keys, *made.files, *made.built, *made.histories, *aside}):
@@ -416,8 +396,7 @@ def table_states(before: Manifest, made: Made) -> dict[str, TableState]:
             known = replace(known, changelog=(), current=None, history=None, small={})
         state = _state(known, made.files.get(name, ()))
         if state is not None and name not in before.tables:
-            folders = folders or Folders(before.tables.values())
-            state = replace(state, folder=folders.of(state.database, state.table))
+            state = replace(state, folder=places.own.of(state.database, state.table))
         if state is not None:
             found[name] = state
     names = {each.full_name for each in found.values()} if made.options.shards else ()

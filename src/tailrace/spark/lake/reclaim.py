@@ -8,7 +8,7 @@ takes these. What others changed in the rows stays.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
@@ -19,12 +19,11 @@ import pyarrow.compute as pc
 
 from tailrace.errors import PipelineError
 from tailrace.spark.lake.iceberg.paths import data_file
-from tailrace.spark.lake.plan import STATE_FIELDS, Move, listed, state_schema, summed
+from tailrace.spark.lake.plan import STATE_FIELDS, listed, state_schema, summed
 from tailrace.spark.lake.steps import Step, unread_deletes
 from tailrace.spark.manifest.lazy_tables import lazy
 from tailrace.spark.manifest.manifest import DataFile
 from tailrace.spark.parquet.deleted import NO_ROWS, without
-from tailrace.spark.parquet.file import ParquetFile
 from tailrace.spark.parquet.footer import as_written, row_groups
 from tailrace.spark.parquet.shapes import merged, plain_schema
 from tailrace.spark.state.current import raw
@@ -33,18 +32,21 @@ from tailrace.spark.state.current.fold import key_columns
 from tailrace.spark.state.current.keys import buckets
 from tailrace.spark.state.current.pieces import bytes_in
 from tailrace.spark.state.current.rows import RAW, ROW_GROUP
-from tailrace.spark.state.failure import Failure, attempt, failure
+from tailrace.spark.state.failure import all_done, failure
 from tailrace.spark.state.history.jobs import HISTORY_FIELDS
 from tailrace.spark.state.spill import read_spill, write_spill
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping
 
+    from tailrace.spark.lake.places import Places
     from tailrace.spark.lake.steps import Content
     from tailrace.spark.lake.tables import Tables
     from tailrace.spark.manifest.manifest import Manifest, TableRows, TableState
+    from tailrace.spark.parquet.data_folder import DataFolder
     from tailrace.spark.parquet.deleted import DeletedRows
-    from tailrace.spark.runtime.tasks import Given, Result, Runner
+    from tailrace.spark.parquet.file import ParquetFile
+    from tailrace.spark.runtime.tasks import Runner
 
     Failed = dict[str, Exception]
     Looked = tuple[dict[str, str | None], list["Part"]]
@@ -125,58 +127,42 @@ class Part:
 
 
 def reclaim(
-    tables: Tables,
+    places: Places,
     staging: Path,
-    before: Manifest,
     looked: Looked,
     failed: Failed,
     run: Runner,
     retried: Collection[str],
-) -> tuple[Manifest, list[Step], list[Move]] | None:
+) -> tuple[Manifest, list[Step]] | None:
     """The batch that brings tables back into our files; None where nobody has written to any.
 
     Tables that cannot be read, or made ours, go to ``failed``. Where that is all of them, the error
     is raised: the lake is damaged as a whole, or what it is in.
     """
     marks, found = looked
+    before = places.before
     _check_failed(before, failed, retried)
     states: dict[str, TableState] = {}
     steps: list[Step] = []
-    moves: list[Move] = []
-    version = before.next
     for number, part in enumerate(found):
         folder = staging / "reclaim" / str(number)
         folder.mkdir(parents=True)
         adds: list[str] = []
         try:
-            written = _written(tables, part, folder, before.options.shards, run)
+            written = _written(places, part, folder, run)
         except PipelineError as error:
             part.fail(error, failed)
             continue
         for key, files in written.items():
-            names = part.names(key)
-            placed: list[DataFile | None] = []
-            closed = DataFile("", 0, 0, 0)
-            for name, file, path in files:
-                if file is None:
-                    placed.append(None)
-                    continue
-                target = f"{name}-{version:06}-{len(adds):06}.parquet"
-                adds.append(target)
-                renamed = names if name == "open" else {}
-                moves.append(Move(path, tables.folder(part.table) / target, renamed))
-                if name == "closed":
-                    closed = summed(closed, file)
-                else:
-                    placed.append(replace(file, name=target))
+            adds += [file.name for file in (*files.places, *files.closed) if file is not None]
             state = states.get(key) or before.tables[key]
-            states[key] = _with(state, part.part, tuple(placed), closed)
+            states[key] = _with(state, part.part, files)
         steps.append(Step(part.table, tuple(adds), "", base=marks.get(part.table)))
     _check_failed(before, failed, retried)
     if not steps:
         return None
     after = lazy(before.tables).updated(states)
-    return replace(before, version=version, tables=after), steps, moves
+    return replace(before, version=before.next, tables=after), steps
 
 
 def _check_failed(before: Manifest, failed: Failed, retried: Collection[str]) -> None:
@@ -235,18 +221,23 @@ def _parts(
             yield Part(table, part, states)
 
 
-def _with(
-    state: TableState, part: str, files: tuple[DataFile | None, ...], closed: DataFile
-) -> TableState:
+@dataclass
+class _Written:
+    """A state's new files: of live rows by bucket, and of ended versions."""
+
+    places: list[DataFile | None]
+    closed: list[DataFile]
+
+
+def _with(state: TableState, part: str, written: _Written) -> TableState:
+    files = tuple(written.places)
     if part == "current" and state.current is not None:
         return replace(state, current=replace(state.current, files=files, tails=()))
     if part == "history" and state.history is not None:
-        sums = (closed,) if closed.rows else ()
-        return replace(state, history=replace(state.history, files=files, closed=sums))
+        sums = reduce(summed, written.closed, DataFile("", 0, 0, 0))
+        closed = (sums,) if sums.rows else ()
+        return replace(state, history=replace(state.history, files=files, closed=closed))
     return state
-
-
-_Written = list[tuple[str, DataFile | None, Path]]
 
 
 @dataclass(frozen=True)
@@ -270,6 +261,7 @@ class _Target:
 class TakeJob:
     """Take a data file apart: its live rows by target and bucket, in spill files in ``folder``.
 
+    Ended versions go to files in ``out``.
     ``columns`` are those of the table, ``called`` their names in others' files.
     """
 
@@ -279,6 +271,7 @@ class TakeJob:
     called: Mapping[str, str]
     targets: tuple[_Target, ...]
     folder: Path
+    out: DataFolder
 
     @property
     def reads(self) -> int:
@@ -288,11 +281,11 @@ class TakeJob:
 
 @dataclass(frozen=True)
 class PutJob:
-    """Write the rows of spill files to ``out``, by their key."""
+    """Write the rows of spill files to a file in ``out``, by their key."""
 
     spills: tuple[str, ...]
     target: _Target
-    out: Path
+    out: DataFolder
 
     @property
     def reads(self) -> int:
@@ -300,7 +293,7 @@ class PutJob:
         return bytes_in(self.spills)
 
 
-_Taken = tuple[dict[tuple[int, int], list[str]], dict[int, tuple[DataFile, Path]]]
+_Taken = tuple[dict[tuple[int, int], list[str]], dict[int, DataFile]]
 """Spill files by the target's number and the bucket; and files of ended versions by target."""
 
 
@@ -325,7 +318,7 @@ def take(job: TakeJob) -> _Taken:
                 rows = rows.filter(is_open)
                 if ended.num_rows:
                     file, count, memory = closed.get(number, (None, 0, 0))
-                    file = file or ParquetFile(folder / f"closed-{number}.parquet")
+                    file = file or job.out.file("closed")
                     file.write(ended)
                     closed[number] = file, count + ended.num_rows, memory + ended.nbytes
             if not rows.num_rows:
@@ -337,7 +330,7 @@ def take(job: TakeJob) -> _Taken:
                 found.append(str(folder / f"{number}-{place}-{len(found)}.arrow"))
                 write_spill(Path(found[-1]), rows.filter(pa.array(places == place)))
     return spills, {
-        number: (DataFile("", count, file.close(), memory), file.path)
+        number: DataFile(file.path.name, count, file.close(), memory)
         for number, (file, count, memory) in closed.items()
     }
 
@@ -348,19 +341,18 @@ def put(job: PutJob) -> DataFile:
     rows = as_written(rows, job.target.columns)
     order = [(name, "ascending") for name in (*job.target.key, SEQ)]
     rows = rows.take(pc.sort_indices(rows, order))
-    file = ParquetFile(job.out, bounded=job.target.key)
+    file = job.out.file("open" if job.target.open else "part", bounded=job.target.key)
     for start in range(0, rows.num_rows, ROW_GROUP):
         file.write(rows.slice(start, ROW_GROUP))
-    return DataFile("", rows.num_rows, file.close(), rows.nbytes)
+    return DataFile(file.path.name, rows.num_rows, file.close(), rows.nbytes)
 
 
-def _written(
-    tables: Tables, part: Part, folder: Path, shards: bool, run: Runner
-) -> dict[str, _Written]:
-    """The table's rows in new files: by source, bucket by bucket, and ended versions last.
-
-    Tasks read and write them. Raises `PipelineError`.
-    """
+def _written(places: Places, part: Part, folder: Path, run: Runner) -> dict[str, _Written]:
+    """The table's rows in new files, by key; tasks write these. Raises `PipelineError`."""
+    shards = places.before.options.shards
+    out = places.making.folder(places.tables.folder(part.table))
+    places.folders.add(out.path)
+    places.note()
     targets = {
         key: _Target(
             part.states[key].source if shards else None,
@@ -373,33 +365,35 @@ def _written(
         for key in part.states
         if (state := part.state(key)) is not None and state.refused is None
     }
-    jobs = list(_jobs(tables, part, folder, tuple(targets.values()), shards))
+    jobs = list(_jobs(places.tables, part, folder, tuple(targets.values()), shards, out))
     spills: dict[tuple[int, int], list[str]] = {}
-    found: dict[str, _Written] = {key: [] for key in targets}
-    closed: dict[int, _Written] = {}
-    for some, ended in _done(run, take, jobs):
+    closed: dict[int, list[DataFile]] = {}
+    for some, ended in all_done(run, take, jobs):
         for at, paths in some.items():
             spills.setdefault(at, []).extend(paths)
-        for number, (file, path) in ended.items():
-            closed.setdefault(number, []).append(("closed", file, path))
+        for number, file in ended.items():
+            closed.setdefault(number, []).append(file)
     every = list(targets.values())
     puts = [
-        PutJob(tuple(paths), every[at[0]], folder / f"{at[0]}-{at[1]}.parquet")
+        PutJob(tuple(paths), every[at[0]], replace(out, names=every[at[0]].names))
         for at, paths in spills.items()
     ]
-    made = dict(zip(spills, _done(run, put, puts), strict=True))
-    kind = "part" if part.part == "current" else "open"
-    for number, (key, target) in enumerate(targets.items()):
-        found[key] = [
-            (kind, made.get((number, place)), folder / f"{number}-{place}.parquet")
-            for place in range(target.count)
-        ]
-        found[key] += closed.get(number, [])
-    return found
+    made = dict(zip(spills, all_done(run, put, puts), strict=True))
+    return {
+        key: _Written(
+            [made.get((number, place)) for place in range(target.count)], closed.get(number, [])
+        )
+        for number, (key, target) in enumerate(targets.items())
+    }
 
 
 def _jobs(
-    tables: Tables, part: Part, folder: Path, targets: tuple[_Target, ...], shards: bool
+    tables: Tables,
+    part: Part,
+    folder: Path,
+    targets: tuple[_Target, ...],
+    shards: bool,
+    out: DataFolder,
 ) -> Iterator[TakeJob]:
     now = tables.content(part.table)
     if now is None:
@@ -417,17 +411,8 @@ def _jobs(
     top = tables.folder(part.table)
     for number, name in enumerate(sorted(now.files)):
         inner = folder / f"file-{number}"
-        yield TakeJob(data_file(top, name), now.deleted.get(name), columns, called, targets, inner)
-
-
-def _done(run: Runner, job: Callable[[Given], Result], arguments: Sequence[Given]) -> list[Result]:
-    """The results of jobs; raises `PipelineError` for the first failure."""
-    found: list[Result] = []
-    for each in run(partial(attempt, job), arguments):
-        if isinstance(each, Failure):
-            raise PipelineError(each.reason)
-        found.append(each)
-    return found
+        path, deleted = data_file(top, name), now.deleted.get(name)
+        yield TakeJob(path, deleted, columns, called, targets, inner, out)
 
 
 def _in_columns(rows: pa.Table, job: TakeJob) -> pa.Table:

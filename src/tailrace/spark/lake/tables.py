@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from tailrace.errors import PipelineError, TailraceError
+import pyarrow as pa
+
+from tailrace.errors import PipelineError, TailraceError, UnsupportedType
 from tailrace.printable import first_line, printable
 from tailrace.spark.manifest.damage import DAMAGE, damaged
 
@@ -15,7 +17,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tailrace.spark.lake.steps import Content, Step
+    from tailrace.spark.manifest.manifest import TableState
     from tailrace.spark.parquet.deleted import DeletedRows
+
+Converted = TypeVar("Converted")
 
 
 class Tables(ABC):
@@ -44,6 +49,12 @@ class Tables(ABC):
         """What a part of a source's table is to be called, whose own name is ``folder``
 
         (`manifest.names`); ``part`` is one of those kept.
+        """
+
+    @abstractmethod
+    def changelogs(self) -> tuple[str, str, str]:
+        """What the path of a changelog's folder is made of: what is before its table's name, what
+        is in that for the dot, and what follows.
         """
 
     @abstractmethod
@@ -101,7 +112,33 @@ def _with_our_errors(method: Callable[..., Any], *, writes: bool) -> Callable[..
     return guarded
 
 
+def paths_of(tables: Tables, state: TableState, part: str) -> tuple[str | None, ...]:
+    """Where the files of a current state or a history are: by bucket, then tails."""
+    rows, table = state.current if part == "current" else state.history, state.parts.get(part)
+    files = () if rows is None else rows.places
+    folder = None if table is None else tables.folder(table)
+    return tuple(str(folder / file.name) if folder and file else None for file in files)
+
+
 def deleted_by_path(tables: Tables, table: str) -> dict[str, DeletedRows]:
     """The deleted rows of the files that a table has now, by path."""
     now, folder = tables.content(table), tables.folder(table)
     return {} if now is None else {str(folder / name): rows for name, rows in now.deleted.items()}
+
+
+def converted(
+    name: str, columns: pa.Schema, convert: Callable[[pa.Schema], Converted]
+) -> Converted:
+    """Columns in the types of the format ``name``, by its library's function.
+
+    Raises `UnsupportedType` that names the first column of a type that the format lacks.
+    """
+    try:
+        return convert(columns)
+    except Exception as error:  # delta-rs and pyiceberg raise others, which name no column
+        if len(columns) == 1:
+            kind = columns.field(0)
+            raise UnsupportedType(f"{name} has no type for {kind.type} ({kind.name})") from error
+        for each in columns:
+            converted(name, pa.schema([each]), convert)
+        raise

@@ -72,11 +72,12 @@ def _by_table(history: dict[str, Any]) -> dict[str, Any]:
 
 
 def _about(value: Any) -> str:
-    """The table that a member of a schema history's list is about."""
+    """The table that a member of a schema history's list is about, and the session that has it."""
     if isinstance(value, dict) and isinstance(value["table"], dict):
         value = value["table"]
     names = (value["database"], value["table"]) if isinstance(value, dict) else value
-    return str(TableName(*names))
+    database, table, *more = names
+    return " ".join((str(TableName(database, table)), *more))
 
 
 def _history(value: dict[str, Any]) -> dict[str, Any]:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tailrace.spark.manifest.manifest import TableState
 
 _MADE: Final = re.compile(r"[a-z]+-([0-9]{6,18})-[a-z0-9-]+\.parquet")
+_MADE_BY: Final = re.compile(r"[a-z]+-([0-9]{6,18})-([0-9]{6,18})-[0-9a-f]{12}\.parquet")
 _KEPT: Final = "_$-"
 _MOST: Final = 200
 """Bytes of a folder's name: file systems take 255, and parts of a table have theirs behind it."""
@@ -65,6 +66,12 @@ def version_of(name: str) -> int:
     if (found := _MADE.fullmatch(name)) is None:
         raise ValueError(f"{name[:40]!r} is no data file of a lake")
     return int(found[1])
+
+
+def made_by(name: str) -> tuple[int, int]:
+    """The batch of a data file and the generation of the process that wrote it; 0 of any other."""
+    found = _MADE_BY.fullmatch(name)
+    return (0, 0) if found is None else (int(found[1]), int(found[2]))
 
 
 class Folders:

@@ -6,6 +6,7 @@ import datetime as dt
 import time
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from tailrace.errors import PipelineError
@@ -27,7 +28,7 @@ from tailrace.spark.mirror.statements import (
     placed,
     restarts,
 )
-from tailrace.spark.mirror.unnamed import Missing, missing_names
+from tailrace.spark.mirror.unnamed import missing_names
 from tailrace.spark.state.cascade.build import carry_out
 from tailrace.spark.state.cascade.keys import links_of
 from tailrace.spark.state.current import patching
@@ -40,6 +41,8 @@ from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    import pyarrow as pa
 
     from tailrace.columns import Split, TableChange
     from tailrace.position import Position
@@ -54,8 +57,9 @@ if TYPE_CHECKING:
     from tailrace.spark.mirror.complete import CompleteTables
     from tailrace.spark.mirror.report import MirrorReport, SkippedStatements
     from tailrace.spark.mirror.splits import Written
-    from tailrace.spark.mirror.unnamed import Answer
+    from tailrace.spark.mirror.unnamed import Answer, Missing
     from tailrace.spark.mirror.wanted import WantedTables
+    from tailrace.spark.parquet.data_folder import DataFolder
     from tailrace.spark.parquet.deleted import DeletedRows
     from tailrace.spark.runtime.tasks import Given, Result
     from tailrace.spark.runtime.workers import Workers
@@ -72,7 +76,7 @@ _NEVER: Final = 1 << 127
 class Again:
     """Tables that were set aside and are taken up again; without ``keys`` a batch is of all tables.
 
-    ``names`` are the databases and tables whose rows that takes. A table's changelog lacks the rows
+    ``names`` are the tables whose rows that takes. A table's changelog lacks the rows
     from the ``_seq`` on that ``changelog`` has for it, if any. Tables in ``anew`` are made again
     from nothing. What needs rows that ``strangers``, by table's name, had before, fails. The tables
     are taken to the position ``reached``, from which on they are still set aside; where it is
@@ -81,11 +85,11 @@ class Again:
     the batch may take some: a later statement shows that an answer is not of these rows.
     ``known`` is the schema history with these answers, at the start of the file up to which the
     lake has the source.
-    ``also`` are databases and tables whose rows it takes to carry out the tables' foreign keys.
+    ``also`` are tables whose rows it takes to carry out the tables' foreign keys.
     """
 
     keys: frozenset[str] | None = None
-    names: frozenset[tuple[str, str]] | None = None
+    names: frozenset[TableName] | None = None
     changelog: Mapping[str, int] = field(default_factory=dict)
     anew: frozenset[str] = frozenset()
     strangers: frozenset[str] = frozenset()
@@ -93,11 +97,11 @@ class Again:
     answers: Mapping[TableName, Answer] = field(default_factory=dict)
     every: Sequence[Split] = ()
     known: Catalogue | None = None
-    also: frozenset[tuple[str, str]] = frozenset()
+    also: frozenset[TableName] = frozenset()
 
     @property
-    def read(self) -> frozenset[tuple[str, str]] | None:
-        """The databases and tables whose rows it takes; None: those of all."""
+    def read(self) -> frozenset[TableName] | None:
+        """The tables whose rows it takes; None: all."""
         return None if self.names is None else self.names | self.also
 
     def has(self, key: str) -> bool:
@@ -107,9 +111,6 @@ class Again:
     def begins_with(self, key: str) -> bool:
         """Whether the batch begins with what the lake has of a table."""
         return self.has(key) and key not in self.anew
-
-
-_NOTHING_MISSING: Final = Missing()
 
 
 class Cut(Exception):
@@ -185,6 +186,8 @@ class Batch:
         self._tables: dict[str, SourceTable] = {}
         """The tables that were built, by key."""
         self._skipped: dict[str, SkippedStatements] = {}
+        self._written: set[Path] = set()
+        """The changelog files that tasks wrote."""
 
     def run(self, seconds: dict[str, float]) -> MirrorReport:
         """Make and commit it; ``seconds`` were spent before, by phase. Raises also `Cut`."""
@@ -197,11 +200,14 @@ class Batch:
                     self._restarts[key] = change
         retried = again.keys or frozenset(self._restarts)
         self._asides = Asides(store.manifest, self._options.keep, retried, again.reached)
+        places = store.begin()
         self._read()
         self._touched = self._concerned()
         aside = (again.keys or frozenset()) - again.anew
         keys = None if self.looks else self._of_all_sources(self._touched)
         unusable = store.refresh(self._in_tasks, aside, keys)
+        if store.places is not places:  # tables of others' files have become ours again
+            self._read()
         self.looked = self.looks
         self._asides = replace(self._asides, before=store.manifest)
         for key, cause in unusable.items():
@@ -214,7 +220,7 @@ class Batch:
                 made = replace(made, incomplete=self._incomplete(made))
                 self._cut_where_tables_end(made)
             self.setting.tell("commit", 0, 1)
-            manifest = store.commit(made)
+            manifest = store.commit(made, self._in_tasks)
         self.setting.tell("commit", len(manifest.tables), len(manifest.tables))
         laps.lap("commit")
         size = sum(split.end - split.start for each in taken.values() for split in each.splits)
@@ -335,6 +341,7 @@ class Batch:
             anew=(again.anew | gone) - asides.tables.keys(),
             points=points,
             touched=self._touched | landing.keys() | built.keys() | histories.keys(),
+            written=frozenset(self._written) if "changelog" in self._options.keep else frozenset(),
         )
 
     def _carried_out(
@@ -366,6 +373,7 @@ class Batch:
                 unread,
                 self._in_tasks,
                 top / str(number),
+                self._to,
                 keys,
             )
             for name, cause in done.failed.items():
@@ -375,7 +383,8 @@ class Batch:
                     self._fail(SourceTable(source, name), cause, all=True)
             for name, each in done.files.items():
                 files[self._key(source, name)] = list(each)
-            for key in [self._key(source, f"{one}.{two}") for one, two in again.also]:
+                self._written |= {Path(file.path) for file in each}
+            for key in [self._key(source, str(TableName(*each))) for each in again.also]:
                 if not again.has(key):
                     files.pop(key, None)
             found[source] = replace(
@@ -482,6 +491,9 @@ class Batch:
         folder = self._store.staging / "changelog"
         taken, again, asides = self.taken, self.again, self._asides
         options, setting = self._options, self.setting
+        self._files, self._quiet, self._skipped, self._written = {}, {}, {}, set()
+        kept = "changelog" in options.keep
+        self._to = self._store.places.changelogs(None if kept else folder)
         asked = None if self._store.manifest.version else setting.wanted
         tables = options.tables if asked is None else asked.tables
         unread = {source: asides.unread(source) for source in taken}
@@ -489,7 +501,9 @@ class Batch:
             SplitJob(
                 replace(split, changes=()),  # what statements did is worked out here
                 *(tables.with_also(self._followed[source].read), setting.statements),
-                *(folder, options.shards),
+                folder,
+                self._to,
+                options.shards,
                 skip=unread[source],
                 only=again.read,
                 named=source in setting.servers,
@@ -515,6 +529,7 @@ class Batch:
                 known = self._skipped.get(job.split.source)
                 now = each.skipped if known is None else known + each.skipped
                 self._skipped[job.split.source] = now
+            self._written |= {Path(file.path) for file in each.files}
         parts, missing = self._named(jobs, results)
         for source, written in parts:
             for file in sorted(written.files, key=lambda each: each.first):
@@ -539,30 +554,25 @@ class Batch:
 
         What later rows tell of the missing names is in `offers`.
         """
+        parts = [(job.split.source, each) for job, each in zip(jobs, results, strict=True)]
         missing: dict[str, Missing] = {}
         for source in self.taken.keys() & set(self.setting.servers):
-            own = [
-                each for each in zip(jobs, results, strict=True) if each[0].split.source == source
-            ]
             splits = self.again.every or self.taken[source].splits
+            own = [each for name, each in parts if name == source]
             missing[source] = found = missing_names(splits, own, self.again.answers)
             self.offers |= found.offers
+        bare = {source: found.bare for source, found in missing.items() if found.bare}
+        parts = [(source, _without(each, bare.get(source, ()))) for source, each in parts]
         more = []
         for job in jobs:
-            found = missing.get(job.split.source, _NOTHING_MISSING)
-            if found.bare:
-                known = job.split.catalogue.without_learned(found.forget)
+            if (source := job.split.source) in bare:
+                known = job.split.catalogue.without_learned(missing[source].forget)
                 split = replace(job.split, catalogue=known)
-                more.append(replace(job, split=split, only=frozenset(found.bare), named=False))
-        parts = [
-            (job.split.source, _without(each, missing.get(job.split.source, _NOTHING_MISSING).bare))
-            for job, each in zip(jobs, results, strict=True)
-        ]
-        if not more:
-            return parts, missing
+                more.append(replace(job, split=split, only=frozenset(bare[source]), named=False))
         total = sum(job.split.end - job.split.start for job in more)
-        bare = self.setting.workers.run(write_split, more, total)
-        parts += [(job.split.source, each) for job, each in zip(more, bare, strict=True)]
+        read = self.setting.workers.run(write_split, more, total)
+        self._written |= {Path(file.path) for each in read for file in each.files}
+        parts += [(job.split.source, each) for job, each in zip(more, read, strict=True)]
         return parts, missing
 
     def _with_gaps(self, histories: Mapping[str, Built]) -> dict[str, Built]:
@@ -598,15 +608,16 @@ class Batch:
                 name = str(table.full_name)
                 try:
                     if table.current is not None:
-                        current[name] = table.current, self._store.current_paths(key)
+                        current[name] = table.current, self._store.paths(key, "current")
                     if table.history is not None:
-                        history[name] = table.history, self._store.history_paths(key)
+                        history[name] = table.history, self._store.paths(key, "history")
                 except Exception as error:  # noqa: BLE001 - `failure` raises what is not its own
                     asides.fail_state(key, table, failure(error))
             found[source] = SourceChanges(
                 each.splits,
                 self._files_of(source),
                 current,
+                out=self._out,
                 histories=history,
                 source=source,
                 shard=source if self._options.shards else None,
@@ -623,6 +634,9 @@ class Batch:
                 deleted=partial(self._deleted, source),
             )
         return found
+
+    def _out(self, part: str, name: str, columns: pa.Schema) -> DataFolder:
+        return self._store.places.folder(TableName.parse(name), part, columns)
 
     def _deleted(self, source: str, name: str) -> Mapping[str, DeletedRows]:
         return self._store.deleted(self._key(source, name))
@@ -702,6 +716,7 @@ class Batch:
 
     def _in_tasks(self, job: Callable[[Given], Result], arguments: Sequence[Given]) -> list[Result]:
         total = len(arguments)
+        self._store.places.note()
         jobs = [one for each in arguments for one in (each if isinstance(each, tuple) else (each,))]
         return self.setting.workers.run(
             job,

@@ -222,7 +222,7 @@ class _Retry:
         """What is known where tables stand still."""
         return self._store.manifest.points[self.group.source][place]
 
-    def _parents(self, splits: Sequence[Split], names: set[str]) -> frozenset[tuple[str, str]]:
+    def _parents(self, splits: Sequence[Split], names: set[str]) -> frozenset[TableName]:
         """The tables whose changes it takes to carry out foreign keys, if that is done."""
         if self._store.manifest.options.cascades != "apply":
             return frozenset()

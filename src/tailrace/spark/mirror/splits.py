@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 import uuid
 from dataclasses import dataclass, replace
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from tailrace.columns import read_split
-from tailrace.errors import PipelineError, table_of
+from tailrace.errors import table_of
 from tailrace.spark.mirror.report import SkippedStatements
 from tailrace.spark.state.changelog import ChangelogFiles
 from tailrace.spark.state.failure import Failure, failure
@@ -22,16 +21,17 @@ if TYPE_CHECKING:
 
     from tailrace.columns import Split
     from tailrace.columns.read.walk import Array
+    from tailrace.spark.manifest.making import ChangelogFolders
     from tailrace.spark.state.changelog import ChangeFile, Named, Unnamed
     from tailrace.table_filter import TableFilter
 
 
 @dataclass(frozen=True)
 class SplitJob:
-    """A split to decode; its files go into a new folder below ``folder``.
+    """A split to decode; changelog files go where ``to`` gives, others to ``folder``.
 
     With ``shards`` the files have a column ``_source``; with ``named`` they hold no rows of tables
-    whose columns nobody names. ``skip`` are databases and tables whose
+    whose columns nobody names. ``skip`` are tables whose
     rows are left out; with ``only``, so are those of all others than these.
     """
 
@@ -39,9 +39,10 @@ class SplitJob:
     tables: TableFilter
     statements: Literal["error", "skip"]
     folder: Path
+    to: ChangelogFolders
     shards: bool = False
-    skip: frozenset[tuple[str, str]] = frozenset()
-    only: frozenset[tuple[str, str]] | None = None
+    skip: frozenset[TableName] = frozenset()
+    only: frozenset[TableName] | None = None
     named: bool = False
     cascades: bool = False
     """Whether to note which changes do nothing to other rows (`Written.quiet`)."""
@@ -73,21 +74,17 @@ def write_split(job: SplitJob) -> Written:
     """Decode a split and write a file for each of its tables; without those whose rows cannot be
     had, if that is so of any: it is read again without them.
 
-    A task that is run twice writes twice, each time into a folder of its own: what counts are the
-    files of the result that Spark brings back. Raises what `read_split` raises that is not one
-    table's failure, and `PipelineError` where a file cannot be written.
+    A task that is run twice writes twice: what counts are the files of the result that Spark brings
+    back. Raises what `read_split` raises that is not one table's failure.
     """
     failed: dict[TableName, Failure] = {}
     while True:
-        folder = job.folder / uuid.uuid4().hex
+        source = job.split.source if job.shards else None
+        files = ChangelogFiles(job.to, note=job.to.making.note, source=source, named=job.named)
         try:
-            folder.mkdir(parents=True)
-        except OSError as error:
-            raise PipelineError(f"cannot write {folder}: {error.strerror}") from error
-        try:
-            return _written(job, folder)._replace(failed=tuple(failed.items()))
+            return _written(job, files)._replace(failed=tuple(failed.items()))
         except Exception as error:
-            shutil.rmtree(folder, ignore_errors=True)
+            files.remove()
             table = table_of(error)
             if table is None or table in failed:
                 raise
@@ -95,9 +92,8 @@ def write_split(job: SplitJob) -> Written:
             job = replace(job, skip=job.skip | failed.keys())
 
 
-def _written(job: SplitJob, folder: Path) -> Written:
+def _written(job: SplitJob, files: ChangelogFiles) -> Written:
     split = job.split
-    files = ChangelogFiles(folder, source=split.source if job.shards else None, named=job.named)
     quiet: list[Array] = []
     skipped: list[SkippedStatements] = []
     start = time.perf_counter()
@@ -115,8 +111,9 @@ def _written(job: SplitJob, folder: Path) -> Written:
         files.add(batch, time.perf_counter() - start)
         start = time.perf_counter()
     written = files.finish()
-    path = folder / "quiet.npy" if quiet else None
+    path = job.folder / f"{uuid.uuid4().hex}.npy" if quiet else None
     if path is not None:
+        job.folder.mkdir(parents=True, exist_ok=True)
         np.save(path, np.concatenate(quiet))
     return Written(
         written,

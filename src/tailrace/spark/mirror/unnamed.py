@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tailrace.columns import Split, TableChange
     from tailrace.live.url import Source
     from tailrace.spark.manifest.manifest import Manifest
-    from tailrace.spark.mirror.splits import SplitJob, Written
+    from tailrace.spark.mirror.splits import Written
     from tailrace.spark.state.changelog import Named, Unnamed
     from tailrace.values.schema import TableSchema
 
@@ -97,7 +97,7 @@ class Missing:
 
 def missing_names(
     splits: Sequence[Split],
-    results: Iterable[tuple[SplitJob, Written]],
+    results: Iterable[Written],
     answers: Mapping[TableName, Answer],
 ) -> Missing:
     """What to do about rows without names in the splits of a source.
@@ -107,7 +107,7 @@ def missing_names(
     unnamed: dict[TableName, list[Unnamed]] = {}
     by_log: dict[TableName, Named] = {}
     by_server: dict[TableName, int] = {}
-    for _, written in results:
+    for written in results:
         for table, left_out in written.unnamed:
             unnamed.setdefault(table, []).append(left_out)
         for table, first_named in written.by_log:

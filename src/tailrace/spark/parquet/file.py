@@ -1,5 +1,10 @@
 """How we write Parquet: fast to write, small, and with Spark's own types in the footer.
 
+pyarrow writes its own schema into a Parquet footer, and all that is built on Arrow takes it from
+there: a TIME is a duration then, a table's name a dictionary, neither of which Delta or Iceberg
+has. Without it the same bytes are 64-bit numbers and texts. So a `plain` file has that schema under
+a name that no reader looks for but ours (`tailrace.spark.parquet.footer`).
+
 Measured with batches of a 12-column table on one core (docs/design/lake.md): dictionaries on all
 columns, as is pyarrow's default, cost half as much again as on few-valued columns only, and make
 larger files; zstd at level 1 takes a third of snappy's size for little time; smallest and largest
@@ -8,7 +13,9 @@ values of text columns cost a tenth, so only the columns that rows are sorted by
 
 from __future__ import annotations
 
+import base64
 import functools
+import json
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -21,9 +28,12 @@ from tailrace.printable import one_line
 from tailrace.spark.record.types import ROW_METADATA, spark_json
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
 
+HIDDEN: Final = b"tailrace:typ"
+RENAMED: Final = b"tailrace.renamed"
+NO_NAMES: Final[Mapping[str, str]] = {}
 _ALWAYS_FEW: Final = frozenset({"_op", "_db", "_table", "_file", "_server_id", "_source"})
 _SAMPLE: Final = 2048
 _SAMPLED_ROWS: Final = 8192
@@ -38,24 +48,71 @@ class ParquetFile:
     """A Parquet file in the making; settings are chosen by the first rows written.
 
     Each `write` makes one row group. The footer has the smallest and largest value of ``bounded``
-    columns, even of texts. Raises `PipelineError` where the file cannot be written.
+    columns, even of texts. ``names`` are those that columns have in the file, where not their own,
+    which it remembers. ``plain``: no reader finds Arrow's types there. Raises `PipelineError` where
+    the file cannot be written.
     """
 
-    def __init__(self, path: Path, bounded: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        path: Path,
+        bounded: Collection[str] = (),
+        *,
+        plain: bool = False,
+        names: Mapping[str, str] = NO_NAMES,
+    ) -> None:
         self.path = path
-        self._bounded = bounded
+        self._bounded = {names.get(each, each) for each in bounded}
+        self._plain = plain
+        self._names = names
         self._writer: pq.ParquetWriter | None = None
 
     def write(self, rows: pa.Table) -> None:
         """Write the rows as a row group; all calls must bring the same schema."""
         try:
-            plain = rows.cast(file_schema(rows.schema)).unify_dictionaries()
+            if self._names:
+                rows = _renamed(rows, self._names)
+            unified = rows.cast(file_schema(rows.schema)).unify_dictionaries()
             if self._writer is None:
-                self._writer = _open(self.path, plain, self._bounded, repeat=_gtids_repeat(rows))
-            self._writer.write_table(plain, row_group_size=max(rows.num_rows, 1))
+                self._writer = self._open(unified, repeat=_gtids_repeat(rows))
+            self._writer.write_table(unified, row_group_size=max(rows.num_rows, 1))
         except (OSError, pa.ArrowException) as error:
             self._writer = None
             raise PipelineError(f"cannot write {self.path}: {one_line(str(error))}") from error
+
+    def _open(self, rows: pa.Table, *, repeat: bool) -> pq.ParquetWriter:
+        """``repeat`` says that a dictionary of the GTIDs is smaller than the texts."""
+        few = set(_ALWAYS_FEW)
+        ranged: list[str] = []
+        for leaf, arrow in _leaves(rows.schema):
+            is_text = pa.types.is_string(arrow) or pa.types.is_binary(arrow)
+            if pa.types.is_dictionary(arrow):
+                few.add(leaf)
+            elif leaf in self._bounded or not is_text:
+                ranged.append(leaf)
+        if rows.num_rows >= _SAMPLED_ROWS:
+            few |= _few_valued(rows)
+        encodings = {}
+        if repeat:
+            few.add("_gtid")
+        elif "_gtid" in rows.schema.names and pa.types.is_string(rows.schema.field("_gtid").type):
+            encodings["_gtid"] = "DELTA_BYTE_ARRAY"  # each begins as the one before
+            few.discard("_gtid")
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        writer = pq.ParquetWriter(
+            self.path,
+            rows.schema,
+            compression="zstd",
+            compression_level=1,
+            use_dictionary=sorted(few),
+            write_statistics=ranged or False,
+            column_encoding=encodings or None,
+            store_schema=not self._plain,
+        )
+        if self._plain:
+            hidden = base64.b64encode(rows.schema.serialize().to_pybytes())
+            writer.add_key_value_metadata({**(rows.schema.metadata or {}), HIDDEN: hidden})
+        return writer
 
     def close(self) -> int:
         """Finish the file and return its size in bytes."""
@@ -78,43 +135,20 @@ def file_schema(schema: pa.Schema) -> pa.Schema:
     place = schema.get_field_index("_gtid")
     if place >= 0 and pa.types.is_dictionary(schema.field(place).type):
         schema = schema.set(place, schema.field(place).with_type(pa.string()))
-    return schema.with_metadata({**(schema.metadata or {}), ROW_METADATA: _spark_json(schema)})
+    known = {key: text for key, text in (schema.metadata or {}).items() if key != HIDDEN}
+    return schema.with_metadata({**known, ROW_METADATA: _spark_json(schema)})
+
+
+def _renamed(rows: pa.Table, names: Mapping[str, str]) -> pa.Table:
+    """The rows with other names for columns; the schema's metadata has those that they had."""
+    own = json.dumps({new: old for old, new in names.items()}).encode()
+    found = rows.rename_columns([names.get(each, each) for each in rows.schema.names])
+    return found.replace_schema_metadata({**(rows.schema.metadata or {}), RENAMED: own})
 
 
 @functools.lru_cache(maxsize=1024)
 def _spark_json(schema: pa.Schema) -> bytes:
     return spark_json(schema).encode()
-
-
-def _open(
-    path: Path, rows: pa.Table, bounded: Collection[str], *, repeat: bool
-) -> pq.ParquetWriter:
-    """``repeat`` says that a dictionary of the GTIDs is smaller than the texts."""
-    few = set(_ALWAYS_FEW)
-    ranged: list[str] = []
-    for leaf, arrow in _leaves(rows.schema):
-        is_text = pa.types.is_string(arrow) or pa.types.is_binary(arrow)
-        if pa.types.is_dictionary(arrow):
-            few.add(leaf)
-        elif leaf in bounded or not is_text:
-            ranged.append(leaf)
-    if rows.num_rows >= _SAMPLED_ROWS:
-        few |= _few_valued(rows)
-    encodings = {}
-    if repeat:
-        few.add("_gtid")
-    elif "_gtid" in rows.schema.names and pa.types.is_string(rows.schema.field("_gtid").type):
-        encodings["_gtid"] = "DELTA_BYTE_ARRAY"  # each begins as the one before
-        few.discard("_gtid")
-    return pq.ParquetWriter(
-        path,
-        rows.schema,
-        compression="zstd",
-        compression_level=1,
-        use_dictionary=sorted(few),
-        write_statistics=ranged or False,
-        column_encoding=encodings or None,
-    )
 
 
 def _gtids_repeat(rows: pa.Table) -> bool:

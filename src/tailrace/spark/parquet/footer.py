@@ -1,62 +1,21 @@
-"""Data files in a lake: made plain for every reader, and read back with the types of tasks.
-
-pyarrow writes its own schema into a Parquet footer, and all that is built on Arrow takes it from
-there: a TIME is a duration then, a table's name a dictionary, neither of which Delta or Iceberg
-has. Without it the same bytes are 64-bit numbers and texts. So a file that goes into a table has
-that entry of its footer renamed, in place, to a name of the same length that no reader looks for
-but `row_groups`.
-"""
+"""Data files in a lake are read back with the types of tasks, which only their footer tells."""
 
 from __future__ import annotations
 
 import base64
 import json
-import os
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tailrace.errors import PipelineError
-from tailrace.spark.parquet.file import ParquetFile
+from tailrace.spark.parquet.file import HIDDEN, RENAMED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
-
-_ARROW: Final = b"ARROW:schema"
-_HIDDEN: Final = b"tailrace:typ"
-_RENAMED: Final = b"tailrace.renamed"
-_TAIL: Final = 8
-"""Bytes behind a Parquet footer: its length, and the magic ``PAR1``."""
-
-
-def make_plain(path: Path) -> None:
-    """Take pyarrow's schema out of a file's footer; a file that has none stays as it is.
-
-    Raises `PipelineError` for a file that is no Parquet.
-    """
-    with path.open("r+b") as file:
-        end = file.seek(0, os.SEEK_END)
-        if end < _TAIL + 4:
-            raise PipelineError(f"{path} is no Parquet file")
-        file.seek(end - _TAIL)
-        tail = file.read(_TAIL)
-        start = end - _TAIL - int.from_bytes(tail[:4], "little")
-        if tail[4:] != b"PAR1" or start < 4:
-            raise PipelineError(f"{path} is no Parquet file")
-        file.seek(start)
-        footer = file.read(end - _TAIL - start)
-        # The footer's entries follow all that it has about columns, whose names might be
-        # anything: so the last one is it.
-        at = footer.rfind(_ARROW)
-        if at < 0:
-            return
-        if _ARROW in (pq.read_metadata(path).metadata or {}):
-            file.seek(start + at)
-            file.write(_HIDDEN)
 
 
 class RowGroups:
@@ -70,6 +29,10 @@ class RowGroups:
         self._written = _written(file)
         self.sizes = [file.metadata.row_group(each).num_rows for each in range(file.num_row_groups)]
         """Rows of each group."""
+        entries = file.metadata.metadata or {}
+        self.plain = HIDDEN in entries
+        self.own: dict[str, str] = json.loads(entries.get(RENAMED, "{}"))
+        """The names that columns had before they were written, where not the same."""
 
     def read(self, number: int, columns: Sequence[str] | None = None) -> pa.Table:
         """A group's rows."""
@@ -127,13 +90,13 @@ def row_groups(
 ) -> Iterator[pa.Table]:
     """The rows of a file's row groups, one after the other; raises `PipelineError`.
 
-    With ``back`` columns that were given other names (`renamed`) have their own.
+    With ``back`` columns that have other names in the file (`ParquetFile`) have their own.
     """
     with opened(path) as groups:
         for number in range(len(groups.sizes)):
             rows = groups.read(number, columns)
-            if back and _RENAMED in (rows.schema.metadata or {}):
-                own = json.loads(rows.schema.metadata[_RENAMED])
+            if back and groups.own:
+                own = groups.own
                 rows = rows.rename_columns([own.get(each, each) for each in rows.schema.names])
             yield rows
 
@@ -156,7 +119,7 @@ def _opened(path: str | Path) -> pq.ParquetFile:
 
 
 def _written(file: pq.ParquetFile) -> pa.Schema:
-    hidden = (file.metadata.metadata or {}).get(_HIDDEN)
+    hidden = (file.metadata.metadata or {}).get(HIDDEN)
     if hidden is not None:
         return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(hidden)))
     return pa.schema([field.with_type(_ours(field.type)) for field in file.schema_arrow])
@@ -203,39 +166,3 @@ def _narrowed(here: pa.DataType, written: pa.DataType) -> pa.DataType:
     if pa.types.is_nested(here):
         return _ours(here)
     return written
-
-
-def renamed(path: Path, names: Mapping[str, str], *, images: bool) -> Path:
-    """A copy of a file, next to it, with other names for some columns, or columns of its images.
-
-    `row_groups` gives top columns back under the names that they had. Raises `PipelineError`.
-    """
-    target = path.with_suffix(".renamed.parquet")
-    back = json.dumps({new: old for old, new in names.items()})
-    file = ParquetFile(target)
-    for rows in row_groups(str(path)):
-        if images:
-            changed = _rename_members(rows, names)
-        else:
-            changed = rows.rename_columns([names.get(each, each) for each in rows.schema.names])
-            changed = changed.replace_schema_metadata({_RENAMED: back.encode()})
-        file.write(changed)
-    file.close()
-    return target
-
-
-def _rename_members(rows: pa.Table, names: Mapping[str, str]) -> pa.Table:
-    for image in ("before", "after"):
-        index = rows.schema.get_field_index(image)
-        kind = rows.schema.field(index).type
-        wanted = pa.struct([each.with_name(names.get(each.name, each.name)) for each in kind])
-        chunks = [
-            pa.StructArray.from_arrays(
-                [pc.struct_field(chunk, [place]) for place in range(kind.num_fields)],
-                fields=list(wanted),
-                mask=chunk.is_null(),
-            )
-            for chunk in rows.column(index).chunks
-        ]
-        rows = rows.set_column(index, image, pa.chunked_array(chunks, wanted))
-    return rows

@@ -63,6 +63,11 @@ class Runner(Protocol):
     ) -> list[Result]: ...
 
 
+def in_turn(job: Callable[[Argument], Result], arguments: Sequence[Argument]) -> list[Result]:
+    """A `Runner` without tasks."""
+    return [job(each) for each in arguments]
+
+
 def run(
     spark: SparkSession,
     job: Callable[[Argument], Result],

@@ -25,9 +25,8 @@ from tailrace.errors import LakeChanged, PipelineError, UsageError
 from tailrace.live.scheme import names_server
 from tailrace.live.url import Source as Server
 from tailrace.log.rows import items
-from tailrace.log.sources import logs_of
+from tailrace.log.sources import as_named, logs_of
 from tailrace.position import Position
-from tailrace.schema.letter_case import lowers_names
 from tailrace.schema.user_schema import load
 from tailrace.search.analysis import Analyser
 from tailrace.search.feed import Feed, Indexed, check_indexed
@@ -213,9 +212,10 @@ def index(
     >>> done.rows, len(Index("reviews").states)
     (255, 2)
     """
+    server = str(source) if names_server(str(source)) else None
+    asked = () if server is None else logs_of(server)
     wants = TableFilter.of(tables, exclude)
-    if lowers_names(lower_case_table_names):
-        wants = wants.lowered()
+    wants, lower_case_table_names = as_named(wants, lower_case_table_names, asked)
     if shards < 1:
         raise UsageError(f"an index has 1 shard or more, and not {shards}")
     wanted = Manifest(wants.only, wants.exclude, analyser or Analyser(), ("",) * shards)
@@ -229,7 +229,6 @@ def index(
             found.check(wanted, into)
             if shards not in {1, len(found.shards)}:
                 raise UsageError(f"{into}: the index has {len(found.shards)} shards")
-        server = str(source) if names_server(str(source)) else None
         options: dict[str, Any] = {"verify_checksums": verify_checksums, "statements": statements}
         options |= {"schema": schema, "keyring": None if server else keyring}
         options["lower_case_table_names"] = lower_case_table_names

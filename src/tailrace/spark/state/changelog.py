@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections import OrderedDict
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,13 +20,16 @@ import pyarrow.compute as pc
 
 from tailrace.columns.arrays import OPERATIONS, described_columns
 from tailrace.errors import PipelineError, about_table
-from tailrace.spark.parquet.file import ParquetFile
-from tailrace.spark.record.present import unlogged_columns
+from tailrace.spark.record.present import bits, unlogged_columns
+from tailrace.spark.state.current import raw
 from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
+    from tailrace.spark.parquet.data_folder import DataFolder
+    from tailrace.spark.parquet.file import ParquetFile
     from tailrace.values.schema import Column, TableSchema
 
 ROW_GROUP_ROWS: Final = 1 << 17
@@ -117,15 +121,17 @@ class _Open:
 class ChangelogFiles:
     """Takes the batches of a split in log order; `finish` gives what was written.
 
-    The files go to ``folder``, which must exist. With ``source`` they have a column ``_source``
+    The files of a table go to the folder that ``to`` gives; ``note`` is called before with those
+    that are new. With ``source`` they have a column ``_source``
     of that value. Where they are to be ``named``, `by_log` and `unnamed` tell who names columns.
     Raises `PipelineError` where writing fails.
     """
 
     def __init__(
         self,
-        folder: Path,
+        to: Callable[[TableName], DataFolder],
         *,
+        note: Callable[[Iterable[Path]], None] = lambda _: None,
         source: str | None = None,
         named: bool = False,
         group_rows: int = ROW_GROUP_ROWS,
@@ -133,7 +139,8 @@ class ChangelogFiles:
         kept_bytes: int = KEPT_BYTES,
         open_files: int = OPEN_FILES,
     ) -> None:
-        self._folder = folder
+        self._to = to
+        self._note_folders = note
         self._source = source
         self._named = named
         self._group_rows = group_rows
@@ -143,7 +150,8 @@ class ChangelogFiles:
         self._tables: OrderedDict[tuple[str, str], _Open] = OrderedDict()
         self._kept = 0
         self._done: list[ChangeFile] = []
-        self._files = 0
+        self._folders: dict[TableName, DataFolder] = {}
+        self._paths: list[Path] = []
         self._may_be_lacking: dict[tuple[str, str], frozenset[str]] = {}
         self._met: dict[tuple[str, str], list[TableSchema]] = {}
         self.unnamed: dict[TableName, Unnamed] = {}
@@ -207,6 +215,11 @@ class ChangelogFiles:
             self._close(name)
         return self._done
 
+    def remove(self) -> None:
+        """Remove all files."""
+        for path in self._paths:
+            path.unlink(missing_ok=True)
+
     def _limit_open(self) -> None:
         """Close the files that were written to longest ago."""
         opened = [name for name, table in self._tables.items() if table.file is not None]
@@ -230,10 +243,21 @@ class ChangelogFiles:
         table.kept, table.kept_rows, table.kept_bytes = [], 0, 0
         self._note(table, rows)
         if table.file is None:
-            table.file = ParquetFile(self._folder / f"{self._files:05}.parquet")
-            self._files += 1
+            table.file = self._folder(_names(rows)).file("part")
+            self._paths.append(table.file.path)
         table.file.write(rows if self._source is None else _with_source(rows, self._source))
         table.seconds += time.perf_counter() - start
+
+    def _folder(self, name: TableName) -> DataFolder:
+        """A table's folder; those of all tables that are open are noted at once."""
+        if name not in self._folders:
+            fresh = {name: self._to(name)}
+            for each in map(TableName._make, self._tables.keys() - self._folders.keys()):
+                with suppress(PipelineError):  # it is raised when that table is written
+                    fresh[each] = self._to(each)
+            self._note_folders(each.path for each in fresh.values())
+            self._folders |= fresh
+        return self._folders[name]
 
     def _note(self, table: _Open, rows: pa.Table) -> None:
         """Keep the figures that the driver needs of the rows."""
@@ -307,9 +331,6 @@ def _moves(rows: pa.Table, key: list[str]) -> bool:
     With images that are not full a key column is only there where it was set.
     """
     updates = rows.filter(pc.equal(rows.column("_op").cast(pa.string()), "update"))
-    for name in key:
-        old = pc.struct_field(updates.column("before"), [name])
-        new = pc.struct_field(updates.column("after"), [name])
-        if pc.any(pc.not_equal(old, new)).as_py():
-            return True
-    return False
+    names = updates.schema.field("after").type.names
+    there = bits(updates.column("_present"), "after", len(names))
+    return any((there[:, names.index(name)] & raw.changed(updates, name)).any() for name in key)

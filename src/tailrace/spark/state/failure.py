@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import errno
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import (
@@ -33,10 +34,10 @@ from tailrace.errors import (
 from tailrace.printable import first_line, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from tailrace.spark.runtime.tasks import Argument, Result
+    from tailrace.spark.runtime.tasks import Argument, Given, Result, Runner
 
 _OF_ALL: Final = (
     *(MemoryError, ImportError, OutOfMemory, ConnectionLost, ServerError, ProtocolError),
@@ -108,6 +109,18 @@ def attempt(job: Callable[[Argument], Result], argument: Argument) -> Result | F
         return job(argument)
     except Exception as error:  # noqa: BLE001 - `failure` raises what is not one table's
         return failure(error)
+
+
+def all_done(
+    run: Runner, job: Callable[[Given], Result], arguments: Sequence[Given]
+) -> list[Result]:
+    """The results of jobs of one table; raises `PipelineError` for its first failure."""
+    found: list[Result] = []
+    for each in run(partial(attempt, job), arguments):
+        if isinstance(each, Failure):
+            raise PipelineError(each.reason)
+        found.append(each)
+    return found
 
 
 def check_writable(folder: Path) -> None:

@@ -10,7 +10,10 @@ from tailrace.spark.state.failure import Failure, rejection
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    import pyarrow as pa
+
     from tailrace.columns import Split, TableChange
+    from tailrace.spark.parquet.data_folder import DataFolder
     from tailrace.spark.parquet.deleted import DeletedRows
     from tailrace.spark.state.built import State
     from tailrace.spark.state.changelog import ChangeFile
@@ -40,7 +43,8 @@ class SourceChanges:
 
     ``files`` are the changelog files of its ``splits`` by table, in log order; ``wanted`` tells the
     tables whose rows are read, by name; ``committed`` are the current states of its tables before,
-    with the paths of their files, ``deleted`` gives the deleted rows of one by path, and
+    with the paths of their files, ``out`` gives the folder for new ones of a part, of a table and
+    its columns, ``deleted`` gives the deleted rows of one by path, and
     ``histories`` has their histories, with the paths of the files of open versions. With ``shard``
     rows have a column ``_source`` of that value. Tables that are
     ``aside`` are not worked on, nor ``strangers``, whose rows from before the splits are not read.
@@ -51,6 +55,7 @@ class SourceChanges:
     splits: Sequence[Split]
     files: Mapping[str, Sequence[ChangeFile]]
     committed: Mapping[str, State]
+    out: Callable[[str, str, pa.Schema], DataFolder] = field(kw_only=True)
     histories: Mapping[str, State] = field(default_factory=dict)
     source: str = ""
     shard: str | None = None

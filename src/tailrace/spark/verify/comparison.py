@@ -21,7 +21,7 @@ from tailrace.errors import PipelineError, UsageError
 from tailrace.live.tables import connected, unlogged_cascades
 from tailrace.live.transport import ServerTransport
 from tailrace.live.url import Source
-from tailrace.log.sources import server_lowers_names
+from tailrace.log.sources import as_named
 from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.manifest.paths import within
 from tailrace.spark.runtime.workers import Workers
@@ -86,8 +86,7 @@ def verify(
         tell("create", 0, 1)
     with LakeOfServer(asked, into, longest or 0.0) as lag, _scratch(lag.view.path) as folder:
         rounds = Rounds(asked, lag, workers, folder, range_rows, rows, tell)
-        if server_lowers_names([ServerTransport(asked)]):
-            wants = wants.lowered()
+        wants, _ = as_named(wants, None, [ServerTransport(asked)])
         for number in range(_TRIES):
             begin = lag.end()
             rounds.read_server(wants)

@@ -8,7 +8,6 @@ columns and adds files at once (docs/design/formats.md).
 from __future__ import annotations
 
 import json
-import re
 import time
 import uuid
 from typing import TYPE_CHECKING, Any, Final
@@ -17,10 +16,12 @@ from urllib.parse import quote
 import pyarrow as pa
 from deltalake import Field, Schema
 
-from tailrace.spark.manifest.on_disk import put_new_file
+from tailrace.spark.lake.tables import converted
+from tailrace.spark.manifest.on_disk import write_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    import os
+    from collections.abc import Iterable
     from pathlib import Path
 
     from tailrace.spark.lake.delta.vectors import Descriptor
@@ -31,13 +32,12 @@ LAST: Final = "_last_checkpoint"
 READER_FEATURES: Final = ("timestampNtz",)
 WRITER_FEATURES: Final = ("appendOnly", "invariants", "timestampNtz")
 VECTORS: Final = "deletionVectors"
-_TIGHT: Final = re.compile(r'(?<!\\)"tightBounds"\s*:\s*(?:true|false)')
 
 
 def schema_string(columns: pa.Schema, known: Schema | None = None) -> str:
     """Columns as a table's metadata has them; as ``known`` has them, where a table has these.
 
-    What others have noted at columns that stay is kept.
+    What others have noted at columns that stay is kept. Raises `UnsupportedType`.
     """
     old = {}
     if known is not None:
@@ -47,7 +47,8 @@ def schema_string(columns: pa.Schema, known: Schema | None = None) -> str:
         kinds = zip(there.names, there.types, strict=True)
         old = dict(zip(kinds, known.fields, strict=True))
     found = []
-    for column, new in zip(columns, Schema.from_arrow(columns).fields, strict=True):
+    fields = converted("Delta", columns, Schema.from_arrow).fields
+    for column, new in zip(columns, fields, strict=True):
         same = old.get((column.name, column.type))
         metadata = None if same is None else same.metadata
         found.append(Field(new.name, new.type, metadata=metadata))
@@ -82,22 +83,26 @@ def protocol(reader: Iterable[str], writer: Iterable[str], *, vectors: bool) -> 
 
 
 def add(
-    known: Mapping[str, Any], vector: Descriptor | None = None, *, changes: bool = True
+    name: str,
+    found: os.stat_result,
+    stats: str,
+    vector: Descriptor | None = None,
+    *,
+    changes: bool = True,
 ) -> dict[str, Any]:
     """The action that makes a file part of the table, or gives it another vector.
 
-    ``known`` is what the log has of it; ``changes``: its rows are new ones. The bounds of
-    columns are not tight with a vector, and say so.
+    ``stats`` are its figures as JSON; ``changes``: its rows are new ones.
     """
-    content = {**known, "dataChange": changes}
-    content.pop("deletionVector", None)
-    tight = f'"tightBounds": {"true" if vector is None else "false"}'
-    content["stats"], count = _TIGHT.subn(tight, content["stats"])
-    if vector is not None:
-        content["deletionVector"] = vector
-        if not count:
-            content["stats"] = content["stats"].rstrip().removesuffix("}") + f", {tight}}}"
-    return {"add": content}
+    content = {
+        "path": quote(name),
+        "partitionValues": {},
+        "size": found.st_size,
+        "modificationTime": found.st_mtime_ns // 1_000_000,
+        "dataChange": changes,
+        "stats": stats,
+    }
+    return {"add": content | ({} if vector is None else {"deletionVector": vector})}
 
 
 def remove(name: str, vector: Descriptor | None = None, *, changes: bool = True) -> dict[str, Any]:
@@ -127,12 +132,13 @@ def commit_info(operation: str, **properties: Any) -> dict[str, Any]:
 def write_version(table: Path, version: int, actions: Iterable[dict[str, Any]]) -> bool:
     """Make actions a version of the table; False where someone else made that version.
 
-    Raises OSError.
+    The file is on disk then, its name is when its folder is. Raises OSError.
     """
     log = table / LOG
     log.mkdir(parents=True, exist_ok=True)
     try:
-        put_new_file(log / f"{version:020}.json", (f"{json.dumps(each)}\n" for each in actions))
+        lines = (f"{json.dumps(each)}\n" for each in actions)
+        write_file(log / f"{version:020}.json", lines, new=True)
     except FileExistsError:
         return False
     return True

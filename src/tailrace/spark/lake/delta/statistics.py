@@ -23,10 +23,11 @@ _MARK: Final = "\0number:"
 _MARKED: Final = re.compile(r'"\\u0000number:([^"]*)"')
 
 
-def statistics(path: Path) -> str:
+def statistics(path: Path, *, tight: bool) -> str:
     """``numRecords``, and as far as the file has them ``minValues``, ``maxValues``, ``nullCount``.
 
-    Raises `PipelineError` where the file cannot be read.
+    Where rows of the file are deleted, the bounds are not ``tight``. Raises `PipelineError` where
+    the file cannot be read.
     """
     try:
         metadata = pq.read_metadata(path)
@@ -63,6 +64,7 @@ def statistics(path: Path) -> str:
         "minValues": least,
         "maxValues": most,
         "nullCount": nulls,
+        **({} if tight else {"tightBounds": False}),
     }
     return _MARKED.sub(r"\1", json.dumps(content))
 

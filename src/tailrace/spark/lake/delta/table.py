@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import io
 import math
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
 from tailrace.errors import PipelineError
 from tailrace.spark.lake.delta import log, vectors
+from tailrace.spark.lake.delta.checkpoint import last_checkpoint, read_actions, read_checkpoint
 from tailrace.spark.lake.steps import APPLICATION
-from tailrace.spark.manifest.json_file import LARGEST, check_size, parse, read_json
-from tailrace.spark.manifest.paths import read_plain
+from tailrace.spark.manifest.damage import DAMAGE
+from tailrace.spark.manifest.json_file import read_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-Action = dict[str, Any]
+    from tailrace.spark.lake.delta.checkpoint import Action
+    from tailrace.spark.lake.delta.vectors import Descriptor
+
 
 _FEATURES: Final = frozenset(
     {
@@ -39,25 +38,48 @@ _FEATURES: Final = frozenset(
     }
 )
 """What others may give a table without it mattering to a writer of whole files."""
+_DEFINING: Final = {"metaData", "protocol"}
 _CHECKPOINT: Final = 20
 _VACUUM_SECONDS: Final = 600.0
 _VECTOR_SECONDS: Final = 3600.0
-_CHECKPOINTS: Final = f"{'[0-9]' * 20}.checkpoint.parquet"
 _Identity = tuple[int, int, int]
 
 
 class Table:
-    """The table in a folder; ``delta`` is None, and all of it empty, where there is none."""
+    """The table in a folder; ``delta`` is None, and all of it empty, where there is none.
+
+    ``version`` is the number of its last commit, -1 before the first; ``batch`` that of the last
+    batch that it has taken, 0 before the first. Commits of ours that change neither columns nor
+    properties are not in ``delta``, which takes most of a small commit's time (`took`).
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.log = folder / log.LOG
         self.delta: DeltaTable | None = None
-        if (folder / log.LOG).is_dir():
+        self.version, self.batch = -1, 0
+        if self.log.is_dir():
             with suppress(TableNotFoundError):
                 self.delta = DeltaTable(str(folder))
-        self._stamp = _stamp(folder, self.version)
-        self._files = _Files(folder)
+        self._note()
+        self._files = _Files(self.log)
+        self._checkpointed = -1
         self._tidied = -math.inf
+
+    def _note(self) -> None:
+        """Note what ``delta`` has."""
+        if self.delta is not None:
+            self.version = self.delta.version()
+            self.batch = self.delta.transaction_version(APPLICATION) or 0
+        self._stamp = _stamp(self.log, self.version)
+
+    def took(self, version: int, batch: int, actions: Sequence[Action]) -> None:
+        """Take up a commit of ours; one that the log has to be read for is left to `look`."""
+        if self.delta is None or any(each.keys() & _DEFINING for each in actions):
+            return
+        self.version, self.batch = version, batch
+        self._stamp = _stamp(self.log, version)
+        self._files.took(version, actions)
 
     def look(self) -> bool:
         """Take up what was written since the last look.
@@ -67,27 +89,17 @@ class Table:
         """
         if self.delta is None:
             return False
-        now = _stamp(self.folder, self.version)
+        now = _stamp(self.log, self.version)
         if now is not None and now == self._stamp:
             return True
-        if self._stamp and self._stamp[0] != _identity(_entry(self.folder, self.version)):
+        if self._stamp and self._stamp[0] != _identity(_entry(self.log, self.version)):
             return False
         try:
             self.delta.update_incremental()
         except TableNotFoundError:
             return False
-        self._stamp = _stamp(self.folder, self.version)
+        self._note()
         return True
-
-    @property
-    def version(self) -> int:
-        """The number of its last commit; -1 before the first."""
-        return -1 if self.delta is None else self.delta.version()
-
-    @property
-    def batch(self) -> int:
-        """The last batch that it has taken; 0 before the first."""
-        return 0 if self.delta is None else self.delta.transaction_version(APPLICATION) or 0
 
     @property
     def mark(self) -> str | None:
@@ -101,21 +113,17 @@ class Table:
         _, _, batch = mark.partition(":")
         return self.version == version_of(mark) and (not batch or self.batch == int(batch))
 
-    def files(self, mark: str | None = None) -> Mapping[str, Action]:
-        """The ``add`` action of each data file, by its path, now or at a mark.
+    def files(self, mark: str | None = None) -> Mapping[str, Descriptor | None]:
+        """The deletion vector of each data file, by its path, now or at a mark.
 
         Raises `PipelineError` where the log of that is not all there.
         """
         version, known = self.version, self._files
         if mark is not None and not self.is_at(mark):
-            version, known = version_of(mark), _Files(self.folder)
+            version, known = version_of(mark), _Files(self.log)
         elif self.delta is None:
             return {}
-        found = known.at(version)
-        if found is None and self.delta is not None and version == self.version:
-            self.delta.create_checkpoint()  # one of a kind that is read here
-            found = known.at(version)
-        if found is None:
+        if (found := known.at(version)) is None:
             raise PipelineError(f"{self.folder} has no log of its version {version} any more")
         return found
 
@@ -123,7 +131,7 @@ class Table:
         """The mark of its last version that is ours; None if that commit is gone."""
         for version in range(self.version, -1, -1):
             try:
-                actions = list(_commit(self.folder, version))
+                actions = list(read_actions(_entry(self.log, version)))
             except FileNotFoundError:
                 return None
             for each in actions:
@@ -146,11 +154,10 @@ class Table:
 
     def is_untidy(self, version: int) -> bool:
         """Whether ``version``, which was just committed, is many after the last checkpoint."""
-        try:
-            last = int(read_json(self.folder / log.LOG / log.LAST)["version"])
-        except FileNotFoundError:
-            last = -1
-        return version - last >= _CHECKPOINT
+        if version - self._checkpointed >= _CHECKPOINT:
+            with suppress(FileNotFoundError):
+                self._checkpointed = int(read_json(self.log / log.LAST)["version"])
+        return version - self._checkpointed >= _CHECKPOINT
 
     def tidy(self, before: float) -> None:
         """A checkpoint; files that were replaced long enough ago, and old log entries, go.
@@ -161,64 +168,61 @@ class Table:
         if self.delta is None:
             return
         now = time.monotonic()
+        self.delta.update_incremental()
         self.delta.create_checkpoint()
         if now - self._tidied > _VACUUM_SECONDS:
             self._tidied = now
             self.delta.cleanup_metadata()
             self.delta.vacuum(dry_run=False)
-            _remove_vectors(self.folder, self.version, before - _VECTOR_SECONDS)
+            _remove_vectors(self.folder, self.delta.version(), before - _VECTOR_SECONDS)
 
 
 class _Files:
-    """The files of the table in a folder, as of the version that was asked for last.
+    """The files of a table, by its log, as of the version that was asked for last.
 
-    delta-rs tells the files, and not their deletion vectors' places nor their statistics as they
-    were written, which a commit that changes a vector has to repeat.
+    delta-rs lists the files, but not where their deletion vectors are.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, log: Path) -> None:
+        self._log = log
         self._version = -1
-        self._adds: dict[str, Action] = {}
+        self._vectors: dict[str, Descriptor | None] = {}
 
-    def at(self, version: int) -> Mapping[str, Action] | None:
-        """The ``add`` action of each file, by its path; None where the log is not all there."""
+    def at(self, version: int) -> Mapping[str, Descriptor | None] | None:
+        """The vector of each file, by its path; None where the log is not all there."""
         known, self._version = self._version, -1
         if not (0 <= known <= version and self._has_commits(known, version)):
-            every = (self._folder / log.LOG).glob(_CHECKPOINTS)
-            known = max((n for each in every if (n := int(each.name[:20])) <= version), default=-1)
+            known, files = last_checkpoint(self._log, version)
             if not self._has_commits(known, version):
                 return None
-            self._begin(known)
+            self._vectors = {}
+            self._take(read_checkpoint(files, "add.path", "add.deletionVector"))
         for number in range(known + 1, version + 1):
-            for action in _commit(self._folder, number):
-                self._take(action)
+            self._take(read_actions(_entry(self._log, number)))
         self._version = version
-        return self._adds
+        return self._vectors
+
+    def took(self, version: int, actions: Iterable[Action]) -> None:
+        """Take up a commit, if what was before it is known."""
+        if self._version == version - 1 >= 0:
+            self._take(actions)
+            self._version = version
 
     def _has_commits(self, version: int, end: int) -> bool:
         """Whether the commits after a version, up to another one, are there."""
         numbers = range(version + 1, end + 1)
-        return all(_entry(self._folder, number).exists() for number in numbers)
+        return all(_entry(self._log, number).exists() for number in numbers)
 
-    def _begin(self, version: int) -> None:
-        """Take up the checkpoint of a version; -1 is the table's begin."""
-        self._adds = {}
-        if version >= 0:
-            rows = pq.read_table(_checkpoint(self._folder, version), columns=["add"]).column("add")
-            for add in rows.drop_null().to_pylist(maps_as_pydicts="strict"):
-                self._take({"add": add})
-
-    def _take(self, action: Action) -> None:
-        """An action of a commit. A commit may take a file out and add it with another vector."""
-        if (add := action.get("add")) is not None:
-            self._adds[unquote(add["path"])] = _told(add)
-        elif (gone := action.get("remove")) is not None:
-            path = unquote(gone["path"])
-            known = self._adds.get(path)
-            ours, theirs = (each and each.get("deletionVector") for each in (known, gone))
-            if known is not None and vectors.unique(ours) == vectors.unique(theirs):
-                del self._adds[path]
+    def _take(self, actions: Iterable[Action]) -> None:
+        """A commit may take a file out and add it with another vector."""
+        for action in actions:
+            if (add := action.get("add")) is not None:
+                self._vectors[unquote(add["path"])] = add.get("deletionVector")
+            elif (gone := action.get("remove")) is not None:
+                path = unquote(gone["path"])
+                theirs = vectors.unique(gone.get("deletionVector"))
+                if vectors.unique(self._vectors.get(path)) == theirs:
+                    self._vectors.pop(path, None)
 
 
 def mark_of(version: int, batch: int) -> str:
@@ -232,7 +236,7 @@ def version_of(mark: str) -> int:
 
 
 def _stamp(folder: Path, version: int) -> tuple[_Identity, _Identity | None] | None:
-    """What stays the same as long as the table in a folder has no newer version than this.
+    """What stays the same as long as the log in a folder has no newer version than this.
 
     None where it has one, or may have one. Listing the log, as delta-rs does, takes as much longer
     as it has versions. Who removes a version's file first makes a checkpoint of a newer version,
@@ -241,7 +245,7 @@ def _stamp(folder: Path, version: int) -> tuple[_Identity, _Identity | None] | N
     if _identity(_entry(folder, version + 1)) is not None:
         return None
     known = _identity(_entry(folder, version))
-    return None if known is None else (known, _identity(folder / log.LOG / log.LAST))
+    return None if known is None else (known, _identity(folder / log.LAST))
 
 
 def _identity(path: Path) -> _Identity | None:
@@ -252,31 +256,9 @@ def _identity(path: Path) -> _Identity | None:
     return found.st_ino, found.st_mtime_ns, found.st_size
 
 
-def _checkpoint(folder: Path, version: int) -> Path:
-    """The checkpoint of a version of the table in a folder, if it is one file."""
-    return folder / log.LOG / f"{version:020}.checkpoint.parquet"
-
-
 def _entry(folder: Path, version: int) -> Path:
-    """The commit of a version of the table in a folder."""
-    return folder / log.LOG / f"{version:020}.json"
-
-
-def _commit(folder: Path, version: int) -> Iterator[Action]:
-    """The actions of a commit. Raises FileNotFoundError, and what damage raises."""
-    content = read_plain(_entry(folder, version), LARGEST)
-    check_size(content)
-    for line in io.BytesIO(content):
-        if line.strip():
-            yield parse(line)
-
-
-def _told(add: Action) -> Action:
-    """An action without the members that it lacks, which are null in checkpoints."""
-    told = {name: value for name, value in add.items() if value is not None}
-    if (vector := told.get("deletionVector")) is not None:
-        told["deletionVector"] = {name: each for name, each in vector.items() if each is not None}
-    return told
+    """The commit of a version in a log's folder."""
+    return folder / f"{version:020}.json"
 
 
 def _remove_vectors(folder: Path, version: int, before: float) -> None:
@@ -286,16 +268,16 @@ def _remove_vectors(folder: Path, version: int, before: float) -> None:
     It has the files of the table, and those that were taken out of it not long ago. Raises
     `PipelineError`.
     """
-    path = _checkpoint(folder, version)
     used: set[Path] = set()
     try:
-        actions = pq.read_table(path, columns=["add", "remove"])
-        for name in ("add", "remove"):
-            column = actions.column(name).filter(actions.column(name).is_valid())
-            found = pc.struct_field(column, "deletionVector").drop_null().to_pylist()
-            used |= {vectors.place(each, folder) for each in found if each["storageType"] != "i"}
+        _, files = last_checkpoint(folder / log.LOG, version)
+        for action in read_checkpoint(files, "add.deletionVector", "remove.deletionVector"):
+            for each in action.values():
+                found = each.get("deletionVector")
+                if found is not None and found["storageType"] != "i":
+                    used.add(vectors.place(found, folder))
         for each in folder.glob(vectors.ANY_FILE):
             if each not in used and each.stat().st_mtime < before:
                 each.unlink(missing_ok=True)
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, *DAMAGE) as error:
         raise PipelineError(f"{folder} cannot be tidied: {error}") from error

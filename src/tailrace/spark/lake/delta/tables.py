@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote
 
 from deltalake.exceptions import DeltaError
 
@@ -17,14 +17,14 @@ from tailrace.spark.lake.delta.table import Table, mark_of, version_of
 from tailrace.spark.lake.delta.vectors import Vector, read, unique, write
 from tailrace.spark.lake.steps import APPLICATION, MARK, Content
 from tailrace.spark.lake.tables import Tables
+from tailrace.spark.manifest.on_disk import to_disk
 from tailrace.spark.manifest.paths import within
 from tailrace.spark.parquet.deleted import joined
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
-    from pathlib import Path
 
-    from tailrace.spark.lake.delta.table import Action
+    from tailrace.spark.lake.delta.checkpoint import Action
     from tailrace.spark.lake.delta.vectors import Descriptor
     from tailrace.spark.lake.steps import Step
 
@@ -53,10 +53,16 @@ class DeltaTables(Tables):
             )
         self.top = path
         self._tables: dict[str, Table] = {}
+        self._committed: set[Path] = set()
+        """Folders of commits whose names may not be on disk."""
 
     def name(self, folder: str, part: str) -> str:
         """The folder of a part: the table's for its current state, else with the part's name."""
         return folder if part == "current" else f"{folder}_{part}"
+
+    def changelogs(self) -> tuple[str, str, str]:
+        """Folders next to that of the table."""
+        return f"{self.top}/", ".", "_changelog"
 
     def folder(self, table: str) -> Path:
         """The table's folder; its data files are right in it."""
@@ -75,8 +81,8 @@ class DeltaTables(Tables):
         files = found.files(mark)
         deleted = {
             path: Vector.of(vector, found.folder)
-            for path in files
-            if (vector := _vector(files, path)) is not None
+            for path, vector in files.items()
+            if vector is not None
         }
         columns = {field.name: field.name for field in found.delta.schema().fields}
         return Content(mark or now, frozenset(files), deleted, columns)
@@ -85,6 +91,9 @@ class DeltaTables(Tables):
         """A version of the table with the step's files, columns, and the batch's number."""
         while True:
             table = self._now(step.table)
+            self._committed.add(table.log)
+            if table.delta is None or table.batch >= batch:
+                self._committed.add(table.folder)
             if table.batch >= batch:
                 return table.last_mark()
             if not (overrule or step.base is None or table.is_at(step.base)):
@@ -93,13 +102,23 @@ class DeltaTables(Tables):
                     f"{version_of(step.base)}, and has {table.version}"
                 )
             version = table.version + 1
-            if log.write_version(table.folder, version, _actions(table, step, batch)):
+            actions = _actions(table, step, batch)
+            if log.write_version(table.folder, version, actions):
+                table.took(version, batch, actions)
                 break
         # The commit is made; tidying is due again after the next one.
         with suppress(PipelineError, OSError, DeltaError):
             if table.is_untidy(version):
                 self.tidy(step.table)
         return mark_of(version, batch)
+
+    def show(self, batch: int) -> None:  # noqa: ARG002 - as others
+        """Bring the commits' names to disk, all at once, before the batch is noted as done.
+
+        Also those of tables that had taken the batch: who made that commit may have been killed.
+        """
+        to_disk(filter(Path.is_dir, self._committed))
+        self._committed.clear()
 
     def check(self, table: str) -> None:
         """Raise `PipelineError` where others have made of the table what we do not write."""
@@ -121,7 +140,7 @@ class DeltaTables(Tables):
 
 
 def _actions(table: Table, step: Step, batch: int) -> list[Action]:
-    known: Mapping[str, Action] = {}
+    known: Mapping[str, Descriptor | None] = {}
     if step.goes is not None or step.merges or step.deletes:
         known = table.files()  # else all stay, and there may be very many
     adds, gone = step.changes(known)
@@ -129,9 +148,9 @@ def _actions(table: Table, step: Step, batch: int) -> list[Action]:
     altered = {
         name
         for name in {*step.stays, *wanted} - adds
-        if unique(_vector(known, name)) != unique(wanted.get(name))
+        if unique(known.get(name)) != unique(wanted.get(name))
     }
-    touched = {name for name in known if _vector(known, name) is not None}
+    touched = {name for name, vector in known.items() if vector is not None}
     return [
         log.commit_info(
             "WRITE" if step.goes is None else "MERGE",
@@ -140,18 +159,15 @@ def _actions(table: Table, step: Step, batch: int) -> list[Action]:
         ),
         log.transaction(APPLICATION, batch),
         *_about(step, table, vectors=bool(wanted)),
-        *(log.remove(name, _vector(known, name)) for name in sorted(gone | altered)),
-        *(log.add(_file(table, name), wanted.get(name)) for name in sorted(adds)),
-        *(
-            log.add(_with_figures(table, name, known[name]), wanted.get(name))
-            for name in sorted(altered)
-        ),
+        *(log.remove(name, known.get(name)) for name in sorted(gone | altered)),
+        *(_add(table, name, wanted.get(name)) for name in sorted(adds)),
+        *(_add(table, name, wanted.get(name)) for name in sorted(altered)),
         *_merges(table, step, known, touched),
     ]
 
 
 def _vectors(
-    table: Table, step: Step, batch: int, now: Mapping[str, Action]
+    table: Table, step: Step, batch: int, now: Mapping[str, Descriptor | None]
 ) -> dict[str, Descriptor]:
     """The vectors of the files that a step adds and keeps; new ones where it deletes rows."""
     before = now
@@ -161,7 +177,7 @@ def _vectors(
     found = {
         name: vector
         for name in step.deleted.intersection(step.stays)
-        if (vector := _vector(before, name)) is not None
+        if (vector := before.get(name)) is not None
     }
     for vector in found.values() if overrules else ():
         read(vector, table.folder)  # it may be gone
@@ -173,27 +189,13 @@ def _vectors(
     return found | write(fresh, table.folder, f"{number}/{step.table}/{batch}")
 
 
-def _vector(adds: Mapping[str, Action], name: str) -> Descriptor | None:
-    """The descriptor of a file's deletion vector, if it has one."""
-    found: Descriptor | None = adds.get(name, {}).get("deletionVector")
-    return found
-
-
-def _file(table: Table, name: str) -> Action:
-    """A file as an ``add`` action has it."""
-    found = (table.folder / name).stat()
-    return {
-        "path": quote(name),
-        "partitionValues": {},
-        "size": found.st_size,
-        "modificationTime": found.st_mtime_ns // 1_000_000,
-        "stats": statistics(table.folder / name),
-    }
-
-
-def _with_figures(table: Table, name: str, known: Action) -> Action:
-    """An action that has the file's figures, which checkpoints may leave out."""
-    return known if known.get("stats") else {**known, "stats": statistics(table.folder / name)}
+def _add(
+    table: Table, name: str, vector: Descriptor | None = None, *, changes: bool = True
+) -> Action:
+    """The action that makes a file part of the table, or gives it another vector."""
+    path = table.folder / name
+    figures = statistics(path, tight=vector is None)
+    return log.add(name, path.stat(), figures, vector, changes=changes)
 
 
 def _merges(
@@ -202,7 +204,7 @@ def _merges(
     """Files with the rows of others come, and those go: for readers nothing changes."""
     for merge in step.merged(there, touched):
         yield from (log.remove(name, changes=False) for name in merge.sources)
-        yield log.add(_file(table, merge.target), changes=False)
+        yield _add(table, merge.target, changes=False)
 
 
 def _about(step: Step, table: Table, *, vectors: bool) -> Iterator[dict[str, Any]]:

@@ -11,6 +11,7 @@ from pyiceberg.schema import Schema, assign_fresh_schema_ids
 from pyiceberg.table.update import AddSchemaUpdate, SetCurrentSchemaUpdate, SetPropertiesUpdate
 
 from tailrace.spark.lake.iceberg.names import MAPPING, allowed, mapping
+from tailrace.spark.lake.tables import converted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -44,9 +45,9 @@ def evolved(known: Schema | None, last: int, columns: pa.Schema) -> Schema:
     """The schema for a table that is to have ``columns``; ``known`` itself where it has them.
 
     ``last`` is the highest field number that the table ever gave. A column of a type that the old
-    one cannot be read as is another column with another number.
+    one cannot be read as is another column with another number. Raises `UnsupportedType`.
     """
-    wanted = _pyarrow_to_schema_without_ids(columns).fields
+    wanted = converted("Iceberg", columns, _pyarrow_to_schema_without_ids).fields
     fresh = count(last + 1).__next__
     found = Schema(*_fields(wanted, known.fields if known is not None else (), fresh))
     if known is not None and found.as_struct() == known.as_struct():
@@ -63,10 +64,22 @@ def _fields(
         old = before.get(new.name)
         kind = None if old is None else _again(old.field_type, new.field_type, fresh)
         if old is None or kind is None:
-            found += assign_fresh_schema_ids(Schema(new), fresh).fields
-        else:
-            found.append(t.NestedField(old.field_id, new.name, kind, required=False, doc=old.doc))
+            (old,) = assign_fresh_schema_ids(Schema(new), fresh).fields
+            kind = _optional(old.field_type)
+        found.append(t.NestedField(old.field_id, new.name, kind, required=False, doc=old.doc))
     return found
+
+
+def _optional(kind: t.IcebergType) -> t.IcebergType:
+    """The type of a new column; its members, too, may be NULL."""
+    if not isinstance(kind, t.StructType):
+        return kind
+    return t.StructType(
+        *(
+            each.model_copy(update={"required": False, "field_type": _optional(each.field_type)})
+            for each in kind.fields
+        )
+    )
 
 
 def _again(

@@ -84,6 +84,12 @@ class IcebergTables(Tables):
             )
         return name
 
+    def changelogs(self) -> tuple[str, str, str]:
+        """Folders in those of tables next to the table."""
+        if self._namespace:
+            return f"{self.top}/{self._namespace}.", "_", "_changelog/data"
+        return f"{self.top}/", ".", "_changelog/data"
+
     def folder(self, table: str) -> Path:
         """The folder of the table's data files."""
         return self.top / table / "data"

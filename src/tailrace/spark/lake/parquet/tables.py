@@ -86,6 +86,10 @@ class ParquetTables(Tables):
         self._check_link(folder)
         return f"{folder}.{part}"
 
+    def changelogs(self) -> tuple[str, str, str]:
+        """Folders in that of the table."""
+        return f"{self._tables}/", ".", "/changelog"
+
     def folder(self, table: str) -> Path:
         """The folder of the table's data files, those of older versions included."""
         name, part = _split(table)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from tailrace.spark.manifest.making import ChangelogFolders
     from tailrace.spark.runtime.tasks import Runner
     from tailrace.spark.state.cascade.jobs import Played
     from tailrace.spark.state.cascade.keys import Link
@@ -49,15 +50,16 @@ def carry_out(
     unread: Mapping[str, str],
     run: Runner,
     folder: Path,
+    to: ChangelogFolders,
     keys: Mapping[str, tuple[str, ...]],
 ) -> CarriedOut:
     """Carry out the foreign keys of a source in a batch.
 
     ``quiet`` are files of the rows whose change does nothing to others (`read_split`), ``unread``
-    tables of which not all changes are there, and why. The rest is as of
-    `tailrace.spark.state.current.build.build`.
+    tables of which not all changes are there, and why; changes go where ``to`` gives. The rest is
+    as of `tailrace.spark.state.current.build.build`.
     """
-    work = _Work(source, tuple(quiet), run, keys)
+    work = _Work(source, tuple(quiet), run, to, keys)
     failed = dict(_follows(links, unread))
     links = [each for each in links if each.child not in failed]
     files: dict[str, Sequence[ChangeFile]] = {}
@@ -118,6 +120,7 @@ class _Work:
     source: SourceChanges
     quiet: tuple[str, ...]
     run: Runner
+    to: ChangelogFolders
     keys: Mapping[str, tuple[str, ...]]
 
     def __post_init__(self) -> None:
@@ -136,9 +139,11 @@ class _Work:
         rows = {child: found[0] for child, found in known.items() if found is not None}
         bases = {child: found[1] for child, found in known.items() if found is not None}
         links = [each for each in links if each.child in rows]  # others have no rows
+        if not links:
+            return {}
         names = dict.fromkeys(each.parent for each in links)
         causes = tuple((each, tuple(self.source.files.get(each, ()))) for each in names)
-        for number in range(_ROUNDS if links else 0):
+        for number in range(_ROUNDS):
             job = PlayJob(
                 self.source.source,
                 tuple(links),
@@ -146,6 +151,7 @@ class _Work:
                 tuple(rows.values()),
                 self.quiet,
                 folder / str(number),
+                self.to,
                 self.source.shard,
             )
             (played,) = self.run(partial(attempt, play), [job])
@@ -156,7 +162,7 @@ class _Work:
             failed = self._find(played, rows, bases, folder / f"found-{number}")
             if failed is not None:
                 return failed
-        return {}
+        raise RejectedError(f"the batch's foreign keys take more than {_ROUNDS} rounds")
 
     def _find(
         self,

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from tailrace.spark.manifest.making import ChangelogFolders
     from tailrace.spark.record.present import Bits
     from tailrace.spark.state.cascade.keys import Link
     from tailrace.spark.state.cascade.play import Derived, Row
@@ -111,8 +112,8 @@ class PlayJob:
     """Carry ``links`` out: what changes of ``causes``, files of each table, did to ``tables``.
 
     ``quiet`` are files of the rows whose change does nothing to others (`read_split`). The files of
-    changes go to ``folder``. With ``shard`` they have a column ``_source``. ``source`` is the
-    log's.
+    changes go where ``to`` gives, others to ``folder``. With ``shard`` they have a column
+    ``_source``. ``source`` is the log's.
     """
 
     source: str
@@ -121,6 +122,7 @@ class PlayJob:
     tables: tuple[Rows, ...]
     quiet: tuple[str, ...]
     folder: Path
+    to: ChangelogFolders
     shard: str | None
 
     @property
@@ -187,6 +189,8 @@ def play(job: PlayJob) -> Played:
     steps += causes.steps
     for *_, step in sorted(steps, key=itemgetter(0, 1)):
         step()
+    for each in tables.values():
+        each.check_moved(run.derived)
     missing = {
         name: tuple(each.ask(job.folder)) for name, each in tables.items() if each.known.missing
     }
@@ -199,10 +203,9 @@ def play(job: PlayJob) -> Played:
                 "what foreign keys do to them cannot be told"
             )
     files: dict[str, tuple[ChangeFile, ...]] = {}
-    folder = job.folder / uuid4().hex  # Spark may repeat the task
-    for number, (name, each) in enumerate(tables.items()):
+    for name, each in tables.items():
         if made := [one for one in run.derived if one.table == name]:
-            work = _Writing(each.rows, made, causes, job, folder / str(number))
+            work = _Writing(each.rows, made, causes, job)
             files[name] = tuple(work.files())
     return Played(files)
 
@@ -261,10 +264,7 @@ class _Causes:
         changed = np.zeros(rows.num_rows, np.bool_)
         for name in names:
             place = file.columns.get_field_index(name)
-            old, new = (pc.struct_field(rows.column(each), [name]) for each in ("before", "after"))
-            same = pc.fill_null(pc.equal(old, new), False).to_numpy()
-            same |= pc.and_(pc.is_null(old), pc.is_null(new)).to_numpy()
-            changed |= has[:, place] & ~(same & had[:, place])
+            changed |= has[:, place] & (raw.changed(rows, name) | ~had[:, place])
         chosen = np.flatnonzero((operations == DELETE) | ((operations == UPDATE) & changed))
         every = [int(each) for each in rows.column("_seq").take(pa.array(chosen)).to_pylist()]
         loud = [not self._is_quiet(seq) for seq in every]
@@ -320,6 +320,8 @@ class _Table:
         for each in rows.asked:
             self._asked.setdefault(each.columns, []).append(read_spill(each.path))
         self._found = [read_spill(path) for path in rows.found]
+        self._chosen: Bits = np.zeros(0, np.bool_)
+        """Which of the logged changes `steps` gave."""
         values = {
             columns: {value for table in tables for value in _tuples(table, columns)}
             for columns, tables in self._asked.items()
@@ -330,11 +332,7 @@ class _Table:
         """Ask for the rows that are missing, by files in a folder."""
         for columns, values in self.known.missing.items():
             path = folder / f"{uuid4().hex}.arrow"
-            arrays = [
-                pa.array(each, self.rows.target.columns.field(name).type)
-                for name, each in zip(columns, zip(*values, strict=True), strict=True)
-            ]
-            write_spill(path, pa.table(arrays, list(columns)))
+            write_spill(path, self._as_table(columns, values))
             yield Asked(columns, self._how[columns], str(path))
 
     def begin(self) -> None:
@@ -346,18 +344,20 @@ class _Table:
 
     def steps(self) -> Iterator[Step]:
         """What is to be told of logged changes."""
-        flat = self._concerned()
+        flat = self._changes()
         if flat is None:
             return
-        self._check_texts(flat.rows)
-        columns = [flat.rows.column(name).to_pylist() for name in self._names]
+        self._chosen = self._concerned(flat)
+        rows, olds = (each.filter(pa.array(self._chosen)) for each in (flat.rows, flat.old))
+        self._check_texts(rows)
+        columns = [rows.column(name).to_pylist() for name in self._names]
         if flat.present is not None:
-            there = zip(self._names, flat.present.T, strict=True)
-            columns = [_values(flat.rows.column(name), has) for name, has in there]
+            there = zip(self._names, flat.present[self._chosen].T, strict=True)
+            columns = [_values(rows.column(name), has) for name, has in there]
         for seq, kind, old, image in zip(
-            flat.rows.column(SEQ).to_pylist(),
-            flat.operations.tolist(),
-            _tuples(flat.old, self.rows.target.key),
+            rows.column(SEQ).to_pylist(),
+            flat.operations[self._chosen].tolist(),
+            _tuples(olds, self.rows.target.key),
             zip(*columns, strict=True),
             strict=True,
         ):
@@ -365,50 +365,68 @@ class _Table:
             now = None if kind == DELETE else image
             yield int(seq), 0, partial(self.known.change, was, now)
 
-    def _concerned(self) -> Flat | None:
-        """The logged changes of rows that have, at any time, any of the values asked for."""
-        if not self._asked:
-            return None
-        rows, target = self.rows, self.rows.target
-        flats = [
-            flat for piece in rows.pieces for flat in changes(piece, target, whole=not rows.partial)
+    def check_moved(self, derived: Iterable[Derived]) -> None:
+        """Ask for rows under keys that foreign keys made, where `steps` left out their changes.
+
+        The log has these keys for each later change of such a row.
+        """
+        known, key = self.known, self.rows.target.key
+        moves = [
+            (known.key_of(each.before), known.key_of(each.after))
+            for each in derived
+            if each.table == self.name and each.after is not None
         ]
-        if not flats:
-            return None
-        flat = joined(flats)
+        moved = {new for old, new in moves if new != old} - known.asked.get(key, set())
+        flat = self._changes() if moved else None
+        if flat is None:
+            return
+        if (self._concerned(flat, self._as_table(key, moved)) & ~self._chosen).any():
+            known.missing.setdefault(key, set()).update(moved)
+
+    def _changes(self) -> Flat | None:
+        """The logged changes, where any of the rows are asked for."""
+        pieces, whole = self.rows.pieces if self._asked else (), not self.rows.partial
+        flats = [each for piece in pieces for each in changes(piece, self.rows.target, whole=whole)]
+        return joined(flats) if flats else None
+
+    def _concerned(self, flat: Flat, *keys: pa.Table) -> Bits:
+        """Which changes are of rows that have values asked for, or ``keys``, at any time."""
+        key = self.rows.target.key
         count = len(flat.operations)
-        found = [table.select(list(target.key)) for table in self._found]
+        there = [*self._found, *self._asked.get(key, ()), *keys]
         numbers, size = dense(
-            key_columns([flat.rows.select(list(target.key)), flat.old, *found], target.key)
+            key_columns([each.select(list(key)) for each in (flat.rows, flat.old, *there)], key)
         )
-        new, old, there = numbers[:count], numbers[count : 2 * count], numbers[2 * count :]
+        new, old = numbers[:count], numbers[count : 2 * count]
         chosen = np.zeros(count, np.bool_)
-        for columns, tables in self._asked.items():
-            for table in tables:
-                chosen |= matches(flat.rows, columns, self._how[columns], table)
         met = np.zeros(size, np.bool_)
-        met[there] = True
+        met[numbers[2 * count :]] = True
         came = np.isin(flat.operations, (INSERT, SNAPSHOT))
         gone = flat.operations == DELETE
         if flat.present is not None:  # a key that an image leaves out is as it was
-            left = ~flat.present[:, [self._names.index(name) for name in target.key]].all(axis=1)
+            left = ~flat.present[:, [self._names.index(name) for name in key]].all(axis=1)
             new = np.where(left, old, new)
+        for columns, tables in self._asked.items():
+            for table in tables:
+                chosen |= matches(flat.rows, columns, self._how[columns], table)
+            if flat.present is not None:  # some of the values are new, the others not in the image
+                has = flat.present[:, [self._names.index(name) for name in columns]]
+                others = has[:, [name not in key for name in columns]].any(axis=1)
+                chosen |= ~has.all(axis=1) & ~gone & (came | (new != old) | others)
         while True:
             met[new[chosen & ~gone]] = True
             met[old[chosen & ~came]] = True
             more = chosen | (met[new] & ~gone) | (met[old] & ~came)
             if (more == chosen).all():
-                break
+                return chosen
             chosen = more
-        mask = pa.array(chosen)
-        present = None if flat.present is None else flat.present[chosen]
-        return replace(
-            flat,
-            rows=flat.rows.filter(mask),
-            old=flat.old.filter(mask),
-            operations=flat.operations[chosen],
-            present=present,
-        )
+
+    def _as_table(self, columns: Sequence[str], values: Iterable[Row]) -> pa.Table:
+        arrays = [
+            pa.array(each, self.rows.target.columns.field(name).type)
+            for name, each in zip(columns, zip(*values, strict=True), strict=True)
+        ]
+        return pa.table(arrays, list(columns))
 
     def _check_texts(self, table: pa.Table) -> None:
         for name in self._names:
@@ -430,16 +448,12 @@ def _tuples(table: pa.Table, names: Iterable[str]) -> Iterator[Row]:
 class _Writing:
     """Writes the changes that foreign keys made to a table, where they stand among the logged."""
 
-    def __init__(
-        self, rows: Rows, made: Sequence[Derived], causes: _Causes, job: PlayJob, folder: Path
-    ) -> None:
+    def __init__(self, rows: Rows, made: Sequence[Derived], causes: _Causes, job: PlayJob) -> None:
         self._rows = rows
         self._made = made
         self._job = job
-        self._folder = folder
         self._metadata = causes.metadata.take(pa.array([each.cause for each in made]))
         self._seqs = [int(each) for each in self._metadata.column("_seq").to_pylist()]
-        self._count = 0
 
     def files(self) -> Iterator[ChangeFile]:
         """All files of the table in the log's order."""
@@ -473,10 +487,8 @@ class _Writing:
         )
 
     def _written(self, rows: pa.Table) -> ChangeFile:
-        folder = self._folder / str(self._count)
-        folder.mkdir(parents=True)
-        self._count += 1
-        files = ChangelogFiles(folder, source=self._job.shard)
+        to = self._job.to
+        files = ChangelogFiles(to, note=to.making.note, source=self._job.shard)
         for batch in rows.unify_dictionaries().to_batches(max_chunksize=ROW_GROUP_ROWS):
             files.add(batch)
         (file,) = files.finish()

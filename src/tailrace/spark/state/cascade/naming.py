@@ -42,6 +42,8 @@ class Cascades:
     options: LakeOptions
     notice: Callable[[str], None]
     known: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _added: set[str] = field(default_factory=set)
+    """The servers whose keys are known: their facts stay as they are."""
 
     def look(self, cursors: Iterable[SourceCursor]) -> None:
         """Look at what is known by now, and tell what is new."""
@@ -53,6 +55,10 @@ class Cascades:
                 unlogged = {}
             if unlogged is None:
                 continue
+            if cursor.name in self._added:
+                unlogged = {}
+            elif facts is not None:
+                self._added.add(cursor.name)
             if applies:
                 self._look_for_rest(cursor, unlogged)
                 continue

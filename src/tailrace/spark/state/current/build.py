@@ -39,14 +39,16 @@ class _Fold(Unit):
     """A table whose buckets are rewritten where they have changes."""
 
     def job(
-        self, base: Base | None, pieces: tuple[Piece, ...], spills: tuple[str, ...], out: Path
+        self, base: Base | None, pieces: tuple[Piece, ...], spills: tuple[str, ...]
     ) -> Work | None:
         plan = self.plan
         has_rows = base is not None and any((*base.paths, *base.tails))
         needed = bool(pieces or spills) or (has_rows and plan.reshaped)
         if plan.buckets == 1:  # it has a file in any case, for its columns
             needed = needed or base is None or plan.reshaped
-        return FoldJob(plan.target, base, pieces, spills, plan.partial, out) if needed else None
+        if not needed:
+            return None
+        return FoldJob(plan.target, base, pieces, spills, plan.partial, self.out())
 
 
 @dataclass(frozen=True)
@@ -63,8 +65,8 @@ class _Patch(Unit):
     def size(self, job: Work) -> int:
         return job.reads if isinstance(job, PatchJob) else 0
 
-    def jobs(self, spills: Spills, out: Path) -> dict[int, Work]:
-        found = jobs(self.plan, self._state, self.count, spills, self.limits, out)
+    def jobs(self, spills: Spills) -> dict[int, Work]:
+        found = jobs(self.plan, self._state, self.count, spills, self.limits, self.out())
         return {job.part: job for job in found}
 
     @property
@@ -88,7 +90,7 @@ def build(
 ) -> dict[SourceTable, Built]:
     """The current states of the sources' tables, each after its source's splits.
 
-    ``run`` runs jobs, in tasks or here; ``folder`` is there and takes the new files; ``keys`` are
+    ``run`` runs jobs, in tasks or here; ``folder`` is there and takes what is cut; ``keys`` are
     those that a user gave, by table. With ``patches`` changes may be kept separately from a table's
     files. A table that is not in the result no longer exists.
     """
@@ -109,7 +111,7 @@ def build(
                 continue
             if has_begun(life, files, source.committed):
                 begun[table] = source, life
-            unit = attempt(plan, life)
+            unit = attempt(partial(plan, name), life)
             if isinstance(unit, Failure):
                 built[table] = failed(unit)
             elif unit is not None:
@@ -124,6 +126,7 @@ def build(
 
 
 def _unit(
+    name: str,
     life: Life,
     source: SourceChanges,
     files: Mapping[str, Sequence[ChangeFile]],
@@ -142,9 +145,10 @@ def _unit(
         and any(file.deleted for file in before[0].data)
     ):
         plan = replace(plan, base=replace(plan.base, deleted=source.deleted(life.base)))
+    out = partial(source.out, "current", name, plan.target.columns)
     if patches is not None and (count := parts(plan, before, patches)):
-        return _Patch(plan, before, count, patches)
-    return _Fold(plan, before)
+        return _Patch(plan, before, out, count, patches)
+    return _Fold(plan, before, out)
 
 
 def _names(life: Life) -> Iterator[str | None]:

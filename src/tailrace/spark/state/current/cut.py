@@ -10,17 +10,17 @@ import numpy as np
 import pyarrow as pa
 
 from tailrace.spark.state.current import partial
-from tailrace.spark.state.current.flat import pack, unpack
+from tailrace.spark.state.current.flat import INSERT, SNAPSHOT, pack, unpack
 from tailrace.spark.state.current.fold import as_entries, entries, key_columns, merge, moves_apart
 from tailrace.spark.state.current.keys import buckets
 from tailrace.spark.state.current.pieces import Base, Piece, base_rows, changes
 from tailrace.spark.state.spill import write_spill
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from tailrace.spark.state.current.flat import Target
+    from tailrace.spark.state.current.flat import Flat, Target
 
 _SPILL_BYTES: Final = 64 << 20
 
@@ -69,7 +69,7 @@ def _spillable(job: CutJob) -> Iterator[tuple[pa.Table, list[pa.ChunkedArray]]]:
     key, given = job.target.key, job.target.given
     if job.partial or job.every:
         for table in _packed(job):
-            yield table, key_columns([unpack(table, job.target).under_keys(key)], key)
+            yield table, _found_by(unpack(table, job.target), key)
         return
     pending: list[pa.Table] = []
     size = 0
@@ -83,6 +83,13 @@ def _spillable(job: CutJob) -> Iterator[tuple[pa.Table, list[pa.ChunkedArray]]]:
     if pending:
         merged = merge(pending, key, given=given)
         yield merged, key_columns([merged], key)
+
+
+def _found_by(flat: Flat, key: Sequence[str]) -> list[pa.ChunkedArray]:
+    """The key that each change is found by: an insert's new one, any other's old one."""
+    fresh = np.isin(flat.operations, (INSERT, SNAPSHOT))
+    places = np.arange(len(fresh)) + np.where(fresh, 0, len(fresh))
+    return [each.take(pa.array(places)) for each in key_columns([flat.rows, flat.old], key)]
 
 
 def _packed(job: CutJob) -> Iterator[pa.Table]:

@@ -56,19 +56,6 @@ class Flat:
     operations: Bytes
     present: Bits | None
 
-    def under_keys(self, key: tuple[str, ...]) -> pa.Table:
-        """The key that each change is found by: an insert's new one, any other's old one."""
-        fresh = (self.operations == INSERT) | (self.operations == SNAPSHOT)
-        columns: dict[str, pa.ChunkedArray] = {}
-        for name in (*key, *map(raw.beside, key)):
-            if name in self.old.schema.names:
-                columns[name] = self.old.column(name)
-        found = pa.table(columns)
-        for name in (*key, *map(raw.beside, key)):
-            if name in self.rows.schema.names:
-                found = put(found, name, fresh, self.rows.column(name))
-        return found
-
 
 def flatten(changes: pa.Table, target: Target, sources: Mapping[str, Source]) -> Flat:
     """Bring rows of one changelog file into the target's shape.

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from tailrace.spark.parquet.data_folder import DataFolder
     from tailrace.spark.runtime.tasks import Runner
     from tailrace.spark.state.built import State
     from tailrace.spark.state.current.pieces import Base, Piece
@@ -32,10 +33,11 @@ Key = TypeVar("Key")
 
 @dataclass(frozen=True)
 class Unit:
-    """Rows to make: by a plan, from a table's state ``before``."""
+    """Rows to make: by a plan, from a table's state ``before``, where ``out`` gives."""
 
     plan: TablePlan
     before: State | None
+    out: Callable[[], DataFolder]
     every: ClassVar[bool] = False
     """Whether all changes are cut, and not only the last of each key."""
 
@@ -49,12 +51,12 @@ class Unit:
         return self.plan.memory // self.plan.buckets
 
     def job(
-        self, base: Base | None, pieces: tuple[Piece, ...], spills: tuple[str, ...], out: Path
+        self, base: Base | None, pieces: tuple[Piece, ...], spills: tuple[str, ...]
     ) -> Work | None:
         """The job for a bucket; None where what there is of it stays."""
         raise NotImplementedError
 
-    def jobs(self, spills: Spills, out: Path) -> dict[int, Work]:
+    def jobs(self, spills: Spills) -> dict[int, Work]:
         """The jobs by bucket."""
         plan = self.plan
         found: dict[int, Work] = {}
@@ -65,7 +67,7 @@ class Unit:
                 base = None if is_cut else base.only((base.paths[bucket],))
             pieces = plan.pieces if plan.buckets == 1 else ()
             cuts = tuple(spills.get(bucket, ()))
-            job = self.job(base, pieces, cuts, out.with_name(f"{out.name}-{bucket}.parquet"))
+            job = self.job(base, pieces, cuts)
             if job is not None:
                 found[bucket] = job
         return found
@@ -107,14 +109,13 @@ class Unit:
 
 
 def make(units: Mapping[Key, Unit], run: Runner, folder: Path) -> dict[Key, Built]:
-    """Make the rows of all units. ``folder`` is there, and takes the new files."""
+    """Make the rows of all units. ``folder`` is there, and takes what is cut."""
     made: dict[Key, Built] = {}
     jobs: dict[Key, dict[int, Work]] = {}
     cuts = _cut_all(units, run, folder)
-    for number, (key, unit) in enumerate(units.items()):
+    for key, unit in units.items():
         spills = cuts.get(key, {})
-        work: Callable[[Spills], dict[int, Work]] = partial(unit.jobs, out=folder / str(number))
-        found = spills if isinstance(spills, Failure) else attempt(work, spills)
+        found = spills if isinstance(spills, Failure) else attempt(unit.jobs, spills)
         if isinstance(found, Failure):
             made[key] = failed(found)
         else:

@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from tailrace.spark.manifest.manifest import DataFile
 from tailrace.spark.parquet.deleted import NO_ROWS, deleted_rows, joined, without
-from tailrace.spark.parquet.file import ParquetFile
 from tailrace.spark.parquet.footer import row_groups
 from tailrace.spark.state.current import raw
 from tailrace.spark.state.current.finding import find
@@ -26,7 +25,6 @@ from tailrace.spark.state.current.work import NOTHING, Done, Work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from tailrace.spark.parquet.deleted import DeletedRows, Rows
     from tailrace.spark.state.current.pieces import Base
@@ -35,12 +33,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PatchJob(Work):
-    """Keep changes separately from the files of ``base``, in a file of their own, ``out``.
+    """Keep changes separately from the files of ``base``, in a file of their own.
 
     They are those of keys of one of some ``parts``, and the base's bucket files those that have
     such keys; its tails are all that there are. The rows of the last ``swallowed`` tails go into
-    the new one. Bucket files in ``rewrites`` are written again, each to the path there, without
-    their deleted rows. It reads about ``size`` bytes.
+    the new one. Bucket files in ``rewrites`` are written again without their deleted rows. It reads
+    about ``size`` bytes.
     """
 
     base: Base
@@ -48,7 +46,7 @@ class PatchJob(Work):
     parts: int
     swallowed: int
     size: int
-    rewrites: Mapping[str, Path]
+    rewrites: tuple[str, ...]
 
     @property
     def reads(self) -> int:
@@ -67,7 +65,7 @@ class PatchJob(Work):
 def _rewritten(job: PatchJob, path: str, gone: Mapping[str, Rows]) -> Written:
     """Write a bucket's file again, without its deleted rows, a row group at a time."""
     deleted = joined(deleted_rows(job.base.deleted, path), gone.get(path, NO_ROWS))
-    out = ParquetFile(job.rewrites[path], bounded=job.target.key)
+    out = job.out.file("part", bounded=job.target.key)
     first = count = memory = 0
     for group in row_groups(path):
         kept = without(group, first, deleted)

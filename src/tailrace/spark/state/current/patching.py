@@ -22,9 +22,9 @@ from tailrace.spark.state.current.work import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
 
     from tailrace.spark.manifest.manifest import DataFile, TableRows
+    from tailrace.spark.parquet.data_folder import DataFolder
     from tailrace.spark.parquet.deleted import Rows
     from tailrace.spark.state.built import State
     from tailrace.spark.state.current.plan import TablePlan
@@ -84,7 +84,7 @@ def jobs(
     count: int,
     spills: Mapping[int, Sequence[str]],
     limits: Patches,
-    out: Path,
+    out: DataFolder,
 ) -> list[PatchJob]:
     """The jobs that keep a table's changes separately from its files, ``count`` or fewer."""
     if plan.base is None:
@@ -99,11 +99,7 @@ def jobs(
             continue
         files = [file for file in (*current.files[part::count], *current.tails) if file is not None]
         due = [bucket for bucket in worn if bucket % count == part]
-        rewrites = {
-            path: out.with_name(f"{out.name}-{part}-{bucket}.parquet")
-            for bucket in due
-            if (path := base.paths[bucket]) is not None
-        }
+        rewrites = tuple(path for each in due if (path := base.paths[each]) is not None)
         found.append(
             PatchJob(
                 plan.target,
@@ -111,7 +107,7 @@ def jobs(
                 plan.pieces if count == 1 else (),
                 cut,
                 False,
-                out.with_name(f"{out.name}-{part}.parquet"),
+                out,
                 part,
                 count,
                 taken,

@@ -16,6 +16,8 @@ import pyarrow.compute as pc
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tailrace.spark.record.present import Bits
+
 MAP: Final = pa.map_(pa.string(), pa.string())
 _MARK: Final = "\0raw."
 
@@ -49,6 +51,22 @@ def texts(raw: pa.ChunkedArray) -> dict[str, pa.Array]:
         places[rows[chosen.to_numpy()]] = chosen.to_numpy()
         found[key] = values.take(pa.array(places, mask=places < 0))
     return found
+
+
+def changed(changes: pa.Table, column: str) -> Bits:
+    """Which changes have a value in the after image that differs from the before image's.
+
+    A value that an image lacks counts as NULL.
+    """
+    found, none = texts(changes.column("_raw")), pa.nulls(changes.num_rows, pa.string())
+    images = ("before", "after")
+    values = [pc.struct_field(changes.column(image), [column]) for image in images]
+    same = np.full(changes.num_rows, True)
+    for old, new in (values, [found.get(f"{image}.{column}", none) for image in images]):
+        equal = pc.fill_null(pc.equal(old, new), False)
+        equal = pc.or_(equal, pc.and_(pc.is_null(old), pc.is_null(new)))
+        same &= equal.to_numpy(zero_copy_only=False)
+    return ~same
 
 
 def _sizes(array: pa.MapArray) -> pa.Array:

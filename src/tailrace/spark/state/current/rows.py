@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tailrace.spark.parquet.file import ParquetFile
 from tailrace.spark.state.current import raw
 from tailrace.spark.state.current.flat import SEQ, STAMP, UNKNOWN
 from tailrace.spark.state.failure import RejectedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from pathlib import Path
 
+    from tailrace.spark.parquet.file import ParquetFile
     from tailrace.spark.state.current.flat import Target
     from tailrace.spark.state.current.pieces import Base, Piece
 
@@ -39,11 +38,11 @@ def empty_rows(target: Target) -> pa.Table:
 def write_rows(
     rows: pa.Table,
     target: Target,
-    path: Path,
+    file: ParquetFile,
     origins: Iterable[Piece | Base],
     ours: Mapping[str, str] = CURRENT_FIELDS,
 ) -> tuple[int, int]:
-    """Write rows, by key; the file's size and the bytes that the rows take in memory.
+    """Write rows to a file, by key; its size and the bytes that the rows take in memory.
 
     ``ours`` names the fields after the table's own columns, and the columns of ``rows`` that are
     to be in them. Raises `RejectedError` where a row has a default that the log does not tell;
@@ -64,7 +63,6 @@ def write_rows(
     columns[RAW] = pa.chunked_array([raw.as_map(rows.num_rows, texts)])
     table = pa.table(columns)
     order = pc.sort_indices(table, [(name, "ascending") for name in target.key])
-    file = ParquetFile(path, bounded=target.key)
     for start in range(0, max(table.num_rows, 1), ROW_GROUP):
         file.write(table.take(order.slice(start, ROW_GROUP)))
     return file.close(), table.nbytes

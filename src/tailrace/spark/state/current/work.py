@@ -19,8 +19,8 @@ from tailrace.spark.state.spill import read_spill
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
+    from tailrace.spark.parquet.data_folder import DataFolder
     from tailrace.spark.parquet.deleted import Rows
     from tailrace.spark.state.current.flat import Flat, Target
     from tailrace.spark.state.current.pieces import Base, Piece
@@ -50,7 +50,7 @@ class Done:
 
 @dataclass(frozen=True)
 class Work(ABC):
-    """Apply changes to the rows of ``base`` in log order, and write the rows to ``out``.
+    """Apply changes to the rows of ``base`` in log order, and write the rows to a file in ``out``.
 
     The changes are in ``pieces``, or in ``spills`` that were cut. ``partial`` says that some images
     are not full.
@@ -61,7 +61,7 @@ class Work(ABC):
     pieces: tuple[Piece, ...]
     spills: tuple[str, ...]
     partial: bool
-    out: Path
+    out: DataFolder
 
     @property
     def reads(self) -> int:
@@ -88,12 +88,17 @@ class Work(ABC):
             yield target, (flat for piece in run for flat in changes(piece, target, whole=whole))
 
     def write(
-        self, rows: pa.Table, path: Path, ours: Mapping[str, str] = CURRENT_FIELDS
+        self,
+        rows: pa.Table,
+        out: DataFolder,
+        kind: str = "part",
+        ours: Mapping[str, str] = CURRENT_FIELDS,
     ) -> Written:
-        """Write rows to a file."""
+        """Write rows to a new file."""
+        file = out.file(kind, bounded=self.target.key)
         origins = (*self.pieces, *((self.base,) if self.base is not None else ()))
-        size, memory = write_rows(rows, self.target, path, origins, ours)
-        return DataFile("", rows.num_rows, size, memory), str(path)
+        size, memory = write_rows(rows, self.target, file, origins, ours)
+        return DataFile("", rows.num_rows, size, memory), str(file.path)
 
 
 def do_all(jobs: tuple[Work, ...]) -> list[Done | Failure]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby, zip_longest
 from typing import TYPE_CHECKING, Final
 
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tailrace.spark.manifest.manifest import TableRows
+from tailrace.spark.parquet.data_folder import DataFolder
 from tailrace.spark.parquet.footer import row_groups
 from tailrace.spark.state.built import Built, failed
 from tailrace.spark.state.current.build import NO_KEYS
@@ -24,7 +26,7 @@ from tailrace.spark.state.history.jobs import HISTORY_FIELDS, VersionsJob
 from tailrace.spark.state.source_changes import SourceTable, table_changes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from tailrace.spark.runtime.tasks import Runner
@@ -124,19 +126,24 @@ def _gaps(mine: Mapping[Stage, Built]) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class _Versions(Unit):
-    """A stage whose versions all close with its ``end``, if it has one."""
+    """A stage whose versions all close with its ``end``, if it has one, and go where ``closed``
+    gives.
+    """
 
     end: End | None
+    closed: Callable[[], DataFolder]
     every = True
 
     def job(
-        self, base: Base | None, pieces: tuple[Piece, ...], spills: tuple[str, ...], out: Path
+        self, base: Base | None, pieces: tuple[Piece, ...], spills: tuple[str, ...]
     ) -> Work | None:
         plan = self.plan
         has_rows = base is not None and any(base.paths)
-        if pieces or spills or (has_rows and (plan.reshaped or self.end is not None)):
-            return VersionsJob(plan.target, base, pieces, spills, plan.partial, out, self.end)
-        return None
+        if not (pieces or spills or (has_rows and (plan.reshaped or self.end is not None))):
+            return None
+        return VersionsJob(
+            plan.target, base, pieces, spills, plan.partial, self.out(), self.end, self.closed()
+        )
 
 
 class _Run:
@@ -156,12 +163,14 @@ class _Run:
         self._run = run
         self._folder = folder
         self._made: dict[Stage, Built] = {}
+        self._last: dict[str, Stage] = {}
 
     def make(self, found: Sequence[Stage]) -> dict[Stage, Built]:
         """All of them, side by side those that need not wait for each other.
 
         A stage of which nothing is known, neither rows nor columns, is not in the result.
         """
+        self._last = {stage.table: stage for stage in found}
         for depth, wave in groupby(sorted(found, key=lambda each: each.depth), lambda s: s.depth):
             self._wave(list(wave), self._folder / str(depth))
         return self._made
@@ -222,7 +231,14 @@ class _Run:
         )
         if plan is not None and plan.base is not None:
             plan = replace(plan, base=replace(plan.base, stamp=_STAMP))
-        return None if plan is None else _Versions(plan, rows, end)
+        if plan is None:
+            return None
+        final = partial(self._source.out, "history", stage.table, plan.target.columns)
+        staged = partial(DataFolder, self._folder / "staged")
+        is_last = stage is self._last[stage.table] and stage.high is None
+        # Of versions before an ALTER TABLE none may have ended: then no file has their columns.
+        closed = final if is_last or end is not None else staged
+        return _Versions(plan, rows, final if is_last else staged, end, closed)
 
     def _rows(self, stage: Stage) -> State | None:
         """What a stage begins with."""

@@ -14,8 +14,8 @@ from tailrace.spark.state.history.versions import UNTIL, begin_all, end_all, joi
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
+    from tailrace.spark.parquet.data_folder import DataFolder
     from tailrace.spark.state.current.flat import Flat
     from tailrace.spark.state.current.timeline import End
     from tailrace.spark.state.current.work import Written
@@ -35,9 +35,13 @@ _PENDING_ROWS: Final = 1 << 20
 
 @dataclass(frozen=True)
 class VersionsJob(Work):
-    """Apply changes to the open versions of a table, or of one bucket. ``end`` closes all."""
+    """Apply changes to the open versions of a table, or of one bucket. ``end`` closes all.
+
+    Those that closed go to a file in ``ended``.
+    """
 
     end: End | None
+    ended: DataFolder
 
     def do(self) -> Done:
         """Make the versions, and write them. Raises `RejectedError`."""
@@ -46,15 +50,15 @@ class VersionsJob(Work):
             ended = end_all(rows, self.end.micros)
             closed = pa.concat_tables([closed, ended], promote_options="default")
             rows = begin_all(rows, ended, self.end.anew)
-        written = self._written(closed, self.out.with_suffix(".closed.parquet"))
+        written = self._written(closed, self.ended, "closed")
         rows = rows.append_column(UNTIL, pa.nulls(rows.num_rows, pa.timestamp("us", "UTC")))
-        return Done(self._written(rows, self.out), written, unseen)
+        return Done(self._written(rows, self.out, "open"), written, unseen)
 
-    def _written(self, rows: pa.Table, path: Path) -> Written:
+    def _written(self, rows: pa.Table, out: DataFolder, kind: str) -> Written:
         if not rows.num_rows:
             return NOTHING
         rows = rows.append_column(_CURRENT, rows.column(UNTIL).is_null())
-        return self.write(rows, path, _OURS)
+        return self.write(rows, out, kind, _OURS)
 
     def _versions(self) -> tuple[pa.Table, pa.Table, int]:
         """The closed versions, the open ones, and how many changed rows were not known of."""

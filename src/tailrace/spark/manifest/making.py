@@ -1,0 +1,81 @@
+"""Notes of where the files of batches in the making are: `_tailrace/making.*.json`, small ones.
+
+Whoever puts the first file of a batch into a folder notes the folder before. Once the batch is in
+the lake the notes go; of one that never will be, its files go too.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from secrets import token_hex
+from typing import TYPE_CHECKING
+
+from tailrace.spark.manifest.names import folder_name, made_by
+from tailrace.spark.manifest.on_disk import write_file
+from tailrace.spark.manifest.paths import within
+from tailrace.spark.parquet.data_folder import DataFolder
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from tailrace.table_name import TableName
+
+
+@dataclass(frozen=True)
+class Making:
+    """A batch in the making: its number, its process's generation, and the lake in folder ``top``.
+
+    ``inner`` is the lake's own folder. ``plain`` is as in `DataFolder`.
+    """
+
+    top: Path
+    inner: Path
+    batch: int
+    generation: int
+    plain: bool
+
+    def folder(self, path: Path) -> DataFolder:
+        """A table's folder. Raises `PipelineError` for one outside the lake."""
+        return DataFolder(within(self.top, path), self.batch, self.generation, self.plain)
+
+    def note(self, folders: Iterable[Path]) -> None:
+        """Note that files of the batch go into folders."""
+        places = [str(each.relative_to(self.top)) for each in folders]
+        content = {"version": self.batch, "folders": places}
+        write_file(self.inner / f"making.{token_hex(6)}.json", [json.dumps(content)])
+
+    def sweep(self, folders: Iterable[Path], kept: Collection[Path] = ()) -> None:
+        """Remove the batch's files from folders, but for some; no file of a later process.
+
+        A folder that cannot be read, or written to, stays as it is.
+        """
+        for folder in folders:
+            with suppress(OSError):
+                for path in folder.iterdir():
+                    batch, generation = made_by(path.name)
+                    if batch == self.batch and generation <= self.generation and path not in kept:
+                        path.unlink()
+                folder.rmdir()  # if it is empty
+                folder.parent.rmdir()
+
+
+@dataclass(frozen=True)
+class ChangelogFolders:
+    """The folders of tables' changelogs, as far as their names alone tell; it travels with jobs.
+
+    A path is ``before``, the table's folder name with ``dot`` between database and table, and
+    ``after``.
+    """
+
+    making: Making
+    before: str
+    dot: str
+    after: str
+
+    def __call__(self, table: TableName) -> DataFolder:
+        """A table's. Raises `PipelineError` for one outside the lake."""
+        name = folder_name(*table).replace(".", self.dot)
+        return self.making.folder(Path(f"{self.before}{name}{self.after}"))
