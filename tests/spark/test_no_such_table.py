@@ -5,11 +5,11 @@ import pytest
 from tailrace.errors import AccessDenied, ConnectionLost, UsageError
 from tailrace.spark import mirror
 from tailrace.spark.manifest.lake_options import FORMATS
-from tests.spark import replay
 from tests.spark.following import FLAVOURS, Follow, url_of
 from tests.waiting import DEADLINE
+from tools import shop
 
-SHOP = replay.SHOP / "mysql"
+SHOP = shop.SHOP / "mysql"
 
 
 def tables(report):

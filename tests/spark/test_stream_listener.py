@@ -10,11 +10,11 @@ from tailrace.position import Position
 from tailrace.spark import listener, register
 from tailrace.spark.stream.listener import StreamMoment
 from tailrace.storage import find
-from tests.spark import replay
 from tests.spark.streaming import come, running
 from tests.waiting import DEADLINE, Said
+from tools import shop
 
-SHOP = replay.SHOP / "mysql"
+SHOP = shop.SHOP / "mysql"
 
 
 @pytest.fixture
