@@ -31,8 +31,9 @@ def test_rows_that_were_there_before_come_by_select(followed):
     """They are rows of the same interface as those of the log: WL#3283, "Row set and value
     interface". Text counts by its collation, and in JSON.
     """
+    own = "nopad_" if "mariadb" in str(followed.server.name) else ""  # MySQL has no such collation
     followed.execute(
-        "CREATE TABLE shop.a (id INT PRIMARY KEY, t TEXT, v VARCHAR(50) COLLATE utf8mb4_bin,"
+        f"CREATE TABLE shop.a (id INT PRIMARY KEY, t TEXT, v VARCHAR(50) COLLATE utf8mb4_{own}bin,"
         " j JSON, f FLOAT, d DATETIME, s TIMESTAMP NULL, b BLOB, n DECIMAL(10, 2), x BIT(3))",
         "INSERT INTO shop.a VALUES (1, 'Hello wörld', 'Big Fish', '{\"a\": [\"deep string\", 1]}',"
         " 1.1, '2020-01-01 10:00:00', '2020-01-01 10:00:00', x'ff00', 1.50, b'101')",

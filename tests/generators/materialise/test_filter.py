@@ -3,6 +3,7 @@ and/or split events); it might need to augment or modify events, or inject new e
 """
 
 import random
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
@@ -297,17 +298,21 @@ def test_a_filter_checks_what_it_passes(shop):
 
 
 def test_a_frame_whose_head_lies_is_an_error():
-    for place in (0, 4, 8):  # its length, its kind, its table
+    filters = partial(filtered, Everything)
+    both = (filters, events)
+    # Its length, its kind, and its table, which only a filter looks up.
+    for place, reads in ((0, both), (4, both), (8, both[:1])):
         out = bytearray()
         writer = generators.materialise.NativeWriter(out.extend)
         frame = bytearray(layout.FRAME.pack(layout.HEAD, 16, 0, 0, 1))
         writer.event(generators.StatementEnd(Given({})))
-        frame[place] = 0xEE
+        frame[place] = layout.HEAD + 1
         writer.frames(frame, 1)
         writer.close()
-        with pytest.raises(EventDecodeError) as failed:
-            filtered(Everything, out)
-        assert failed.value.offset == len(out) - layout.BLOCK_HEAD - layout.HEAD, place
+        for read in reads:
+            with pytest.raises(EventDecodeError) as failed:
+                read(out)
+            assert failed.value.offset == len(out) - layout.BLOCK_HEAD - layout.HEAD, place
 
 
 def test_the_kernel_has_the_layout_of_the_format():

@@ -206,6 +206,13 @@ def test_a_file_that_was_made_a_moment_ago_is_found(memory, served):
             assert logs.file(f"binlog.{number:06}") is not None
 
 
+def test_logs_that_were_closed_let_nobody_wait(tmp_path, served):
+    logs = served(in_use(SHOP / "mysql" / "binlog.000004", tmp_path / "logs").parent)
+    file = logs.file("binlog.000004")
+    logs.close()
+    assert ended(in_thread(logs.wait, file, file.end, 10 * DEADLINE)) == [False]
+
+
 def test_what_this_process_has_not_synced_is_not_sent(tmp_path, monkeypatch, served):
     """As mysqld with ``sync_binlog=1``: no replica has what a failing sync rolls back."""
     synced, go = FileOutput.sync, threading.Event()
