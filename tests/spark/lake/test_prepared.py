@@ -138,7 +138,7 @@ def test_what_a_stopped_process_decided_to_roll_back_is_rolled_back(tmp_path, mo
     commit = DeltaTables.commit
 
     def first(tables, step, number, *, overrule=False):
-        monkeypatch.setattr(DeltaTables, "commit", commit)
+        patch.setattr(DeltaTables, "commit", commit)
         DeltaTable(str(lake / "shop.orders")).delete("id = 3")
         return commit(tables, step, number, overrule=overrule)
 
