@@ -146,7 +146,9 @@ def _column(
         logical=logical_of(spec.type, collation, known.logical if known else Logical.PLAIN),
         generated=known is not None and known.generated,
         # MariaDB 11.8 leaves all generated columns out of updates, 10.11 some of the virtual ones.
-        may_be_lacking=flavour is Flavour.MARIADB and (known is None or known.generated),
+        may_be_lacking=(known.generated if known is not None and known.declared else None)
+        if flavour is Flavour.MARIADB
+        else False,
     )
 
 

@@ -84,7 +84,8 @@ class Column:
     TIMESTAMP, which only a definition has. ``unsigned`` is False if unknown. ``collation`` is None
     if unknown, and 63 for binary. ``members`` are the names of an ENUM or SET, if known.
     ``generated`` is True for a column that, by its definition, no INSERT may give.
-    ``may_be_lacking`` is True if an update may have changed it though both of its images lack it.
+    ``may_be_lacking`` is True if an update may have changed it though both of its images lack it,
+    None if that is unknown.
     """
 
     index: int
@@ -97,7 +98,7 @@ class Column:
     members: tuple[str, ...] | None
     logical: Logical
     generated: bool = False
-    may_be_lacking: bool = False
+    may_be_lacking: bool | None = False
 
     @property
     def charset(self) -> str:

@@ -194,8 +194,9 @@ def test_mysql(fresh_server, tmp_path, settings, logged):
 
 def marked(story, table):
     """The changes in a table's changelog, file by file, and the keys that made those that did."""
-    files = sorted((story.lake / f"{DATABASE}.{table}" / "changelog").glob("*.parquet"))
-    return [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]
+    files = (story.lake / f"{DATABASE}.{table}" / "changelog").glob("*.parquet")
+    rows = [pq.ParquetFile(file).read().to_pylist() for file in files]
+    return [row for each in sorted(rows, key=lambda each: each[0]["_seq"]) for row in each]
 
 
 def test_changes_are_in_the_changelog(story):

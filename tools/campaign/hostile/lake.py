@@ -235,9 +235,6 @@ def _to_remove(folder: Path, kind: str) -> None:
     """The note of folders with files to remove after a crash names others'."""
     lake = _lake(folder, kind)
     folders = [str(each) for each in outside(folder).rglob("*")]
-    for each in outside(folder).rglob("*"):
-        if each.is_dir():
-            (each / "part-000003-000000-0123456789ab.parquet").touch()
     content = {"version": 3, "folders": folders}
     (lake / "_tailrace" / "making.x.json").write_text(json.dumps(content))
     _use(lake, kind)

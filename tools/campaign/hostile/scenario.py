@@ -50,6 +50,7 @@ _VICTIMS: Final = (
     "binlog.000001",
     "authorized_keys",
     "victim/binlog.000001",
+    "victim/part-000003-000000-0123456789ab.parquet",
 )
 
 

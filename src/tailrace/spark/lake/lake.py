@@ -31,6 +31,7 @@ from tailrace.spark.lake.reclaim import look, reclaim
 from tailrace.spark.lake.steps import steps_json, steps_of, whole_json
 from tailrace.spark.lake.tables import deleted_by_path, paths_of
 from tailrace.spark.manifest.damage import reading, reading_file
+from tailrace.spark.manifest.journal import FINISH, WITHDRAW
 from tailrace.spark.manifest.json_file import read_json
 from tailrace.spark.manifest.lazy_tables import lazy
 from tailrace.spark.manifest.making import Making
@@ -71,13 +72,15 @@ class Lake(LakeFolder):
         self._retried: frozenset[str] = frozenset()
         self._keys: Collection[str] | None = None
         self._places: Places | None = None
+        self._recovered = False
+        """Whether it is known what was committed and prepared: before that nothing is removed."""
         self._tried = 0
         """The last batch that may be prepared: if an error came of that, the journal tells."""
 
     def close(self) -> None:
         """As `LakeFolder.close`."""
         try:
-            if self._claim.generation:
+            if self._recovered:
                 with contextlib.suppress(PipelineError, OSError):  # the next writer does it
                     self.begin()
             self._tables.close()
@@ -104,6 +107,7 @@ class Lake(LakeFolder):
             with contextlib.suppress(LakeChanged):  # then it is made again, after what others did
                 self._finish(manifest, steps)
         self._clean()
+        self._recovered = True
 
     @property
     def _making(self) -> Making:
@@ -232,10 +236,17 @@ class Lake(LakeFolder):
         A table that cannot take its part is set aside: its steps are kept, and done once it is
         taken up again (`take_rest`). The batch's outcome says so: whoever finds the batch prepared
         tries these steps once more.
-        Raises LakeChanged where others were first in the first of its tables: the batch is then
-        rolled back, as if it had never been. In a later table they are overruled, which is an
-        error that says so, with the batch done.
+        Raises LakeChanged where others were first in a table, and no table has the batch: the batch
+        is then rolled back, as if it had never been. Else they are overruled, which is an error
+        that says so, with the batch done. A rival might still bring the batch to a table, or roll
+        it back: so it is decided first that it is to be finished.
         """
+        decided = self._journal.decision
+        if self._claim.rival:
+            decided = self._journal.decide(FINISH)
+        if decided == WITHDRAW:
+            self._withdraw()
+            raise LakeChanged(f"{self.label}: the process before has rolled its batch back")
         overruled: list[str] = []
         left = _waiting(manifest)
         failed: dict[str, Exception] = {}
@@ -269,7 +280,12 @@ class Lake(LakeFolder):
                 changed = error
             if changed is None:
                 continue
-            if not taken and not failed and not self._claim.rival:  # it may bring it to a table
+            may_withdraw = not taken and not failed and decided is None
+            if (
+                may_withdraw
+                and not any(self._tables.has(each.table, manifest.version) for each in steps)
+                and self._journal.decide(WITHDRAW) == WITHDRAW
+            ):
                 self._withdraw()
                 raise changed
             take(step, overrule=True)
@@ -282,7 +298,7 @@ class Lake(LakeFolder):
         self._journal.done(manifest)
         self.manifest = manifest
         for note in self._inner.glob("making.*"):
-            note.unlink()
+            note.unlink(missing_ok=True)
         if overruled:
             raise PipelineError(
                 f"{self.label}: batch {manifest.version} is in the lake, and has overruled what "

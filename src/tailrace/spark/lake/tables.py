@@ -34,7 +34,7 @@ class Tables(ABC):
     top: Path
 
     def __init_subclass__(cls) -> None:
-        for name in ("name", "mark", "content", "check", "commit"):
+        for name in ("name", "mark", "content", "check", "commit", "has"):
             if name in cls.__dict__:
                 setattr(cls, name, _with_our_errors(cls.__dict__[name], writes=name == "commit"))
 
@@ -84,6 +84,10 @@ class Tables(ABC):
         ``overrule`` is to do the step nevertheless: the files that are to stay have exactly the
         deleted rows that they had at ``base``, and those that the step deletes.
         """
+
+    def has(self, table: str, batch: int) -> bool:  # noqa: ARG002 - others have
+        """Whether a table has a batch in a commit of its own."""
+        return False
 
     def check_shown(self, version: int, prepared: int) -> None:  # noqa: B027 - as above
         """Raise where readers do not see this batch, nor the one that is prepared, if any."""

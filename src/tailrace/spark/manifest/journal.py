@@ -3,6 +3,7 @@
     _tailrace/journal/
       000005.jsonl        batch 5 as it was prepared: a change of the state before, and its steps
       000005.done.jsonl   its outcome: another change, or that it was withdrawn
+      000005.decided.jsonl  which of both its outcome will be, where two processes might disagree
       000005.all.jsonl    a checkpoint: the whole state after batch 5
 
 A document is created where there is none of its name, and never changed (`document` has the form).
@@ -13,12 +14,14 @@ before the last goes. So a reader may find that a document is gone: then it list
 
 Whoever takes the lake over from a process that may still run writes the outcome of the batch that
 this one may have prepared: the one that is, or the next one, which is withdrawn before it is there.
+Both processes might do that in different ways, so whoever is to withdraw a prepared batch, or to
+finish another's, has it decided first: by a document of which only one can be there.
 """
 
 from __future__ import annotations
 
 import re
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -61,7 +64,9 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 FOLDER: Final = "journal"
-_NAME: Final = re.compile(r"([0-9]{6,18})(|\.done|\.all)\.jsonl")
+FINISH: Final = "finish"
+WITHDRAW: Final = "withdraw"
+_NAME: Final = re.compile(r"([0-9]{6,18})(|\.done|\.all|\.decided)\.jsonl")
 _LEAST: Final = 64 << 10
 """Bytes of documents that need no checkpoint."""
 _MOST: Final = 1000
@@ -264,6 +269,31 @@ class Journal:
         self._put(self.prepared, ".done", {"withdrawn": True}, {})
         self.manifest = replace(self.manifest, withdrawn=self.prepared)
         self.prepared, self._coming = 0, None
+
+    @property
+    def decision(self) -> str | None:
+        """What was decided of the prepared batch (`decide`); None of one that can be both."""
+        if (self.prepared, ".decided") not in self._names:
+            return None
+        decided = self._document(self.prepared, ".decided").head.get("decision")
+        with reading_file(self._path(self.prepared, ".decided"), WHAT):
+            if decided not in {FINISH, WITHDRAW}:
+                raise ValueError("it decides nothing")
+        return str(decided)
+
+    def decide(self, decision: str) -> str:
+        """Decide that the prepared batch is to be finished, or withdrawn: what was decided first.
+
+        Raises `PipelineError` if another process writes to the lake now.
+        """
+        key = self._key(self.prepared, ".decided")
+        head = {"batch": self.prepared, "decision": decision}
+        content = dump(self._path(self.prepared, ".decided"), head, {})
+        with suppress(ObjectExists), _lake_errors():
+            self._objects.put(key, content, new=True)
+        self._check_owner()
+        self._names[self.prepared, ".decided"] = len(content)
+        return self.decision or decision
 
     def clean(self) -> None:
         """Write a checkpoint, if one is due, and remove what no reader needs any more."""

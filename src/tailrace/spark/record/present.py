@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
 Bits = np.ndarray[Any, np.dtype[np.bool_]]
 
@@ -35,13 +35,26 @@ def bits(present: pa.ChunkedArray, image: str, columns: int) -> Bits:
     return found
 
 
-def unlogged_columns(rows: pa.Table, may_be_lacking: Collection[str]) -> set[str]:
-    """Of some columns, those that both images of an update lack: they may have changed."""
+def unlogged_columns(
+    rows: pa.Table, key: Collection[str], lacking: Mapping[str, bool | None]
+) -> set[str]:
+    """Columns that both images of an update lack though it may have changed them.
+
+    ``lacking`` has those that may be so (`Column.may_be_lacking`). What is None there is only in
+    doubt in an update whose before image has more than the key: else the image is a minimal one.
+    """
     names = rows.schema.field("after").type.names
-    asked = [index for index, name in enumerate(names) if name in may_be_lacking]
     chosen = pc.and_(
         pc.equal(rows.column("_op").cast(pa.string()), "update"), rows.column("_present").is_valid()
     )
     present = rows.column("_present").filter(chosen)
-    logged = bits(present, "before", len(names)) | bits(present, "after", len(names))
-    return {names[index] for index in asked if not logged[:, index].all()}
+    before = bits(present, "before", len(names))
+    logged = before | bits(present, "after", len(names))
+    ours = np.array([name not in key for name in names])
+    more_than_key = before[:, ours].any(axis=1)
+    return {
+        name
+        for index, name in enumerate(names)
+        if name in lacking
+        and not logged[slice(None) if lacking[name] else more_than_key, index].all()
+    }

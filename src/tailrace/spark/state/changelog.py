@@ -19,10 +19,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tailrace.columns.arrays import OPERATIONS, described_columns
+from tailrace.constants import ColumnType
 from tailrace.errors import PipelineError, about_table
 from tailrace.spark.record.present import bits, unlogged_columns
 from tailrace.spark.state.current import raw
 from tailrace.table_name import TableName
+from tailrace.values.schema import BLOB_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -38,6 +40,9 @@ ROW_GROUP_BYTES: Final = 32 << 20
 KEPT_BYTES: Final = 96 << 20
 """Bytes of batches that are kept over all tables."""
 OPEN_FILES: Final = 64
+
+_BLOBS: Final = BLOB_TYPES | {ColumnType.JSON, ColumnType.GEOMETRY, ColumnType.VECTOR}
+"""What ``binlog_row_image=NOBLOB`` leaves out where it did not change."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +157,7 @@ class ChangelogFiles:
         self._done: list[ChangeFile] = []
         self._folders: dict[TableName, DataFolder] = {}
         self._paths: list[Path] = []
-        self._may_be_lacking: dict[tuple[str, str], frozenset[str]] = {}
+        self._lacking: dict[tuple[str, str], dict[str, bool | None]] = {}
         self._met: dict[tuple[str, str], list[TableSchema]] = {}
         self.unnamed: dict[TableName, Unnamed] = {}
         """The tables of which rows were left out (`leave_out`)."""
@@ -161,9 +166,16 @@ class ChangelogFiles:
 
     def meet(self, table: TableSchema) -> None:
         """Take note of a table's columns before its first batch comes."""
-        names = {column.name for column in table.columns if column.may_be_lacking}
+        lacking: dict[str, bool | None] = {
+            column.name: column.may_be_lacking
+            for column in table.columns
+            if column.may_be_lacking
+            or (column.may_be_lacking is None and column.type not in _BLOBS)
+        }
         name = table.database, table.table
-        self._may_be_lacking[name] = self._may_be_lacking.get(name, frozenset()) | names
+        if self._lacking.get(name, lacking) != lacking and name in self._tables:
+            self._close(name)
+        self._lacking[name] = lacking
         if self._named:
             self._met.setdefault(name, []).append(table)
 
@@ -270,9 +282,9 @@ class ChangelogFiles:
         table.last = max(last, table.last)
         if rows.column("_present").null_count < rows.num_rows:
             table.partial = True
-            table.moved = table.moved or _moves(rows, _key(table.schema))
-            names = self._may_be_lacking.get(_names(rows), frozenset())
-            table.unlogged |= unlogged_columns(rows, names)
+            key = _key(table.schema)
+            table.moved = table.moved or _moves(rows, key)
+            table.unlogged |= unlogged_columns(rows, key, self._lacking.get(_names(rows), {}))
 
     def _close(self, name: tuple[str, str]) -> None:
         table = self._tables.pop(name)

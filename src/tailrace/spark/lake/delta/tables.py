@@ -112,6 +112,10 @@ class DeltaTables(Tables):
                 self.tidy(step.table)
         return mark_of(version, batch)
 
+    def has(self, table: str, batch: int) -> bool:
+        """Whether the table's log has the batch, or a later one."""
+        return self._now(table).batch >= batch
+
     def show(self, batch: int) -> None:  # noqa: ARG002 - as others
         """Bring the commits' names to disk, all at once, before the batch is noted as done.
 

@@ -126,7 +126,7 @@ class IcebergTables(Tables):
         for attempt in range(_TRIES):
             try:
                 table = self._load(step.table) or self._create(step)
-                if int(table.properties.get(BATCH, "0")) >= batch:
+                if _batch(table) >= batch:
                     return _taken(table)
                 now = marked(table.metadata.current_snapshot())
                 if step.base not in {None, now} and not overrule:
@@ -141,6 +141,11 @@ class IcebergTables(Tables):
         raise PipelineError(
             f"table {step.table} cannot be committed to: {first_line(error) if error else None}"
         ) from error
+
+    def has(self, table: str, batch: int) -> bool:
+        """Whether the table's properties have the batch, or a later one."""
+        found = self._load(table)
+        return found is not None and _batch(found) >= batch
 
     def _create(self, step: Step) -> Table:
         name = tuple(step.table.split("."))
@@ -180,6 +185,11 @@ class IcebergTables(Tables):
         if known is None:
             known = self._memory[name] = Memory(table.io, self.top / name)
         return known
+
+
+def _batch(table: Table) -> int:
+    """The last batch that a table has taken; 0 before the first."""
+    return int(table.properties.get(BATCH, "0"))
 
 
 def _taken(table: Table) -> str | None:

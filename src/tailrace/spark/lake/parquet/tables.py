@@ -148,7 +148,7 @@ class ParquetTables(Tables):
     def _make(self, folder: Path, step: Step, table: Path, known: int) -> list[str]:
         """Make a part's folder; gives what of it is to be brought to disk."""
         data, part, files = self.folder(step.table), folder.name, {*step.adds, *step.stays}
-        for name in step.adds:
+        for name in files:
             if (data / name).is_symlink() or not (data / name).is_file():
                 raise PipelineError(f"its file {data / name} is gone: bring it back")
         if not files:
