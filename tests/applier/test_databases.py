@@ -451,6 +451,7 @@ def test_apply_reads_a_log_with_a_wrong_checksum_if_it_is_told_to(tmp_path, caps
     line += ["--to", f"sqlite:///{tmp_path / 'applied.db'}"]
     failed = subprocess.run(line, capture_output=True, text=True, check=False)
     assert failed.returncode == 2
+    assert "applying to sqlite\n" in failed.stderr
     assert "checksum" in failed.stderr
     done = subprocess.run([*line, "--skip-checksums"], capture_output=True, text=True, check=True)
     assert "transactions applied" in done.stdout

@@ -1,5 +1,6 @@
 """Stamping, the cache it reads, and positions past 4 GiB."""
 
+import random
 from zlib import crc32
 
 import pytest
@@ -77,6 +78,17 @@ def test_the_cache_gives_whole_events(monkeypatch, limit):
                 at += EventHeader.parse(piece, at).length
             assert at == len(piece)
         assert max(map(len, pieces)) < 1000 + 2 * 2519
+    held.close()
+
+
+def test_a_payload_that_no_event_could_hold_is_not_made(monkeypatch):
+    held, header = EventCache(1 << 20), {"timestamp": 0, "server_id": 1}
+    held.append(raw_event(2, random.Random(1).randbytes(5000)))
+    packed = held.compressed(header)
+    assert packed is not held
+    monkeypatch.setattr(cache_module, "MAX_EVENT_SIZE", packed.size)  # without a checksum
+    assert held.compressed(header) is held
+    packed.close()
     held.close()
 
 

@@ -11,12 +11,15 @@ import pytest
 from tailrace.columns import changes, read_split
 from tailrace.columns.read import planner as planner_module
 from tailrace.columns.read.planner import SplitPlanner
+from tailrace.constants import EventType
 from tailrace.errors import BoundaryError, StorageError, TruncatedEvent
 from tailrace.position import Position
 from tailrace.schema.catalogue import Catalogue
 from tailrace.storage import find
 from tests.cases import each_case
 from tests.columns.oracle import in_order
+from tests.events.made import raw_event, raw_format, write
+from tests.live.feeding import events_of
 from tests.recorded import CORPUS
 
 CASES = [
@@ -122,6 +125,26 @@ def test_gone_on_with_in_the_middle_of_a_file(case, tmp_path):
         left = rows(again)
         assert left == expected[len(expected) - len(left) :]
         assert again[0].catalogue._tables == first.catalogue._tables
+
+
+def test_a_transaction_that_continues_in_the_next_file_after_one_in_doubt(tmp_path):
+    """The scan continues in the state of the last file, not in that of the file held in doubt."""
+    (path,) = logs("mysql-9.7.xa")
+    format_, *events = (raw for _, _, raw in events_of(path.read_bytes()))
+    in_doubt = [raw[4] for raw in events].index(EventType.XA_PREPARE) + 1
+    start = in_doubt + 2  # after the end of the transaction in doubt
+    rotate = raw_event(EventType.ROTATE, bytes(8) + b"binlog.000003", checksum=True)
+    begun, continued = events[start : start + 3], events[start + 3 : start + 6]
+    parts = [events[:in_doubt], [*begun, rotate], continued]
+    for number, part in enumerate(parts, 1):
+        log = tmp_path / f"binlog.{number:06}"
+        write(log, format_ if number == 1 else raw_format(algorithm=1), *part)
+    planner = SplitPlanner()
+    (series,) = find(tmp_path)
+    with pytest.raises(BoundaryError, match="a transaction continues here") as failed:
+        planner.plan(series)
+    assert planner.held is not None
+    assert failed.value.file == "binlog.000003"
 
 
 def test_what_was_known_of_a_log_stays_known(tmp_path):

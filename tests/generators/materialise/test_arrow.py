@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import tailrace
 from tailrace import generators
 from tailrace.errors import LogError, UsageError
+from tailrace.writing.materialised import arrow
 from tests.generators.conftest import run
 from tests.generators.materialise.test_calls import ONE_OF_EACH, exact, materialised
 from tests.recorded import CORPUS, ROOT
@@ -206,6 +207,12 @@ def test_a_stream_that_was_cut_off_is_an_error(reviews):
     for cut in (1, 100, 4000, -30, -8, -1):
         with pytest.raises(LogError):
             calls(generators.MaterialisedStream(reviews[:cut], format="arrow"))
+
+
+def test_a_large_message_is_read_in_pieces(reviews, monkeypatch):
+    monkeypatch.setattr(arrow, "_PIECE", 1000)
+    log = generators.EventStream(ROOT / SHOPS[0], tables="shop.reviews")
+    assert calls(generators.MaterialisedStream(reviews, format="arrow")) == calls(log)
 
 
 def test_another_arrow_stream_is_an_error(reviews):
