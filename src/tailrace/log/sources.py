@@ -240,9 +240,9 @@ def unmatched_in(
 def as_named(
     wants: TableFilter, case: LowerCase, logs: Sequence[AnyLog]
 ) -> tuple[TableFilter, LowerCase]:
-    """A filter as the names in logs are, in lower case where the source puts them into it; and its
+    """A filter in lower case, if the source puts names into it, and ``lower_case_table_names``.
 
-    ``lower_case_table_names`` (0, 1; None if unknown): the argument, else what a server says.
+    That is 0 or 1, or None if it is unknown: ``case``, if it is given, else what the servers say.
     """
     lowers = lowers_names(case)
     if lowers is None:

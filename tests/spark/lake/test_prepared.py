@@ -12,6 +12,7 @@ from tailrace.spark.lake.open import open_store
 from tailrace.spark.manifest.journal import Journal
 from tests.spark.history.landing import FORMATS, READERS
 from tests.spark.lake.making import COLUMNS, batch, begun, changes, made, row, state
+from tests.spark.lake.test_making import data_files
 
 
 class KilledError(BaseException):
@@ -22,9 +23,21 @@ def kill(*_, **__):
     raise KilledError
 
 
-def data_files(lake):
-    files = {each for each in lake.rglob("*.parquet") if not each.is_symlink() and each.is_file()}
-    return {each for each in files if "staging" not in each.parts}
+def placed(lake):
+    """The data files in the tables' folders."""
+    return {each for each in data_files(lake) if "staging" not in each.parts}
+
+
+def others_first(lake, patch):
+    """Others write to a table right before the next step of a batch."""
+    commit = DeltaTables.commit
+
+    def first(tables, step, number, *, overrule=False):
+        patch.setattr(DeltaTables, "commit", commit)
+        DeltaTable(str(lake / "shop.orders")).delete("id = 3")
+        return commit(tables, step, number, overrule=overrule)
+
+    patch.setattr(DeltaTables, "commit", first)
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -40,12 +53,12 @@ def test_an_open_that_fails_early_removes_no_file(tmp_path, name, place, monkeyp
         with pytest.raises(KilledError):
             store.commit(batch(store, 0))
     claim._OPEN.clear()
-    files = data_files(lake)
+    files = placed(lake)
     with monkeypatch.context() as patch:
         patch.setattr(*place, kill)
         with pytest.raises(KilledError):
             open_store(lake, name).__enter__()
-    assert data_files(lake) == files
+    assert placed(lake) == files
     with open_store(lake, name) as store:
         assert store.manifest.version == 1
         assert store.manifest.tables["shop.orders"].set_aside is None
@@ -96,13 +109,8 @@ def test_a_stopped_process_rolls_back_nothing_that_another_one_finishes(tmp_path
     lake = begun(tmp_path, "delta")
     stopped = open_store(lake, "delta").__enter__()
     monkeypatch.setattr(claim, "_runs", lambda *_, **__: None)
-    commit, decide, done = DeltaTables.commit, Journal.decide, Journal.done
+    decide, done = Journal.decide, Journal.done
     said = []
-
-    def first(tables, step, number, *, overrule=False):
-        monkeypatch.setattr(DeltaTables, "commit", commit)
-        DeltaTable(str(lake / "shop.orders")).delete("id = 3")
-        return commit(tables, step, number, overrule=overrule)
 
     def pause(journal, what):
         monkeypatch.setattr(Journal, "decide", decide)
@@ -119,7 +127,7 @@ def test_a_stopped_process_rolls_back_nothing_that_another_one_finishes(tmp_path
             open_store(lake, "delta").__enter__()
         raise LakeTakenOver("it stops")
 
-    monkeypatch.setattr(DeltaTables, "commit", first)
+    others_first(lake, monkeypatch)
     monkeypatch.setattr(Journal, "decide", pause)
     with pytest.raises(LakeTakenOver):
         stopped.commit(batch(stopped, 1))
@@ -135,15 +143,8 @@ def test_what_a_stopped_process_decided_to_roll_back_is_rolled_back(tmp_path, mo
     lake = begun(tmp_path, "delta")
     stopped = open_store(lake, "delta").__enter__()
     monkeypatch.setattr(claim, "_runs", lambda *_, **__: None)
-    commit = DeltaTables.commit
-
-    def first(tables, step, number, *, overrule=False):
-        patch.setattr(DeltaTables, "commit", commit)
-        DeltaTable(str(lake / "shop.orders")).delete("id = 3")
-        return commit(tables, step, number, overrule=overrule)
-
     with monkeypatch.context() as patch:
-        patch.setattr(DeltaTables, "commit", first)
+        others_first(lake, patch)
         patch.setattr(Journal, "withdraw", kill)
         with pytest.raises(KilledError):
             stopped.commit(batch(stopped, 1))

@@ -47,9 +47,10 @@ class ServerFacts:
     def of(
         cls, source: Source, wanted: TableFilter | None, given: bool | None = None
     ) -> ServerFacts:
-        """Ask a server; ``wanted`` are the tables of a new lake, ``given`` is the user's answer to
+        """Ask a server. Raises what asking raises.
 
-        ``lowers_names``, which counts for them. Raises what asking raises.
+        ``wanted`` are the tables of a new lake. If the user has said whether the server puts names
+        into lower case, ``given``, that counts for them.
         """
         with session_of(source) as session, translated(session.name):
             connection = session.connection

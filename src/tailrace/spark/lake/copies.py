@@ -51,8 +51,8 @@ def copy(job: Copy) -> None:
         return
     file = ParquetFile(job.target, plain=job.plain, names=NO_NAMES if job.images else job.names)
     for rows in row_groups(str(job.source)):
-        rows = rows.replace_schema_metadata()  # noqa: PLW2901 - it may have the names of before
-        file.write(_rename_members(rows, job.names) if job.images else rows)
+        plain = rows.replace_schema_metadata()  # it may have the names of before
+        file.write(_rename_members(plain, job.names) if job.images else plain)
     file.close()
 
 

@@ -43,10 +43,10 @@ def last_checkpoint(log: Path, version: int) -> tuple[int, list[Path]]:
 
 
 def read_checkpoint(files: Iterable[Path], *columns: str) -> Iterator[Action]:
-    """The actions in files of a checkpoint and in their sidecars, as far as ``columns`` need them,
+    """The actions in files of a checkpoint and in their sidecars.
 
-    such as ``add.path``. Members that an action lacks are left out. Raises FileNotFoundError, and
-    what damage raises.
+    Of files of Parquet only ``columns`` are read, such as ``add.path``. Members that an action
+    lacks are left out. Raises FileNotFoundError, and what damage raises.
     """
     for path in files:
         for action in read_actions(path) if path.suffix == ".json" else _rows(path, columns):
