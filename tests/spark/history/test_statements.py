@@ -1,14 +1,16 @@
 """Histories that a statement stops, begins anew or renames; see test_current_servers.py, too."""
 
 import datetime as dt
+import shutil
 from itertools import product
 
 import pytest
 
 import tailrace
+from tailrace.errors import PipelineError
 from tailrace.events import GtidEvent
 from tests.spark.following import BOTH, Follow, no_spark, read, url_of
-from tests.spark.history.landing import FORMATS, Logged
+from tests.spark.history.landing import FORMATS, Logged, land
 from tests.spark.history.making import EPOCH, Histories
 from tests.spark.replay import check_rows, differences, tell
 from tests.spark.test_current_servers import DATABASE
@@ -166,3 +168,23 @@ def test_empty_tables_are_renamed_in_a_batch(source, tmp_path, kind, keep):
                 if rows is not None and part == "history":
                     rows = rows.filter(rows.column("_is_current"))
                 check_rows(rows, wanted[database].get(name), (name, part, value))
+
+
+def test_a_table_gets_the_name_of_another_sources_table(mysql97, tmp_path):
+    """Neither takes the other's place: the batch is rejected, and the lake is as it was."""
+    story = Logged(mysql97, tmp_path)
+    story.begin("d", "e")
+    story.step("CREATE TABLE d.t (id INT PRIMARY KEY, v INT)", "INSERT INTO d.t VALUES (1, 1)")
+    other = tmp_path / "other"
+    other.mkdir()
+    story.say("DROP TABLE d.t")  # in no log of the lake
+    mysql97.rotate()
+    story.say("CREATE TABLE e.o (id INT PRIMARY KEY, v INT)", "INSERT INTO e.o VALUES (7, 7)")
+    shutil.copy(mysql97.rotate(), other)
+    land([story.logs, other], story.lake)
+    story.say("RENAME TABLE e.o TO d.t")
+    shutil.copy(mysql97.rotate(), other)
+    with pytest.raises(PipelineError, match=r"table d\.t is in the logs of"):
+        land([story.logs, other], story.lake)
+    assert story.rows("d.t", "id", "v") == [(1, 1)]
+    assert story.rows("e.o", "id", "v") == [(7, 7)]

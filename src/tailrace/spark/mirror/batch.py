@@ -539,13 +539,31 @@ class Batch:
         failed = [(source, *each, True) for source, written in parts for each in written.failed]
         for source, found in missing.items():
             failed += [(source, *each, False) for each in found.failed.items()]
+        self._check_sources(
+            [SourceTable(file.source, file.name) for each in self._files.values() for file in each]
+            + [SourceTable(source, str(name)) for source, name, *_ in failed]
+        )
         for source, name, cause, always in failed:
             key = self._key(source, str(name))
             self._files.pop(key, None)
             if again.has(key) and (always or key not in asides.tables):
                 asides.fail(key, source, name, cause, all=True)
-        _check_tables(self._store.manifest, self._files)
         _check_case(self._store.manifest, taken, self._files, asides)
+
+    def _check_sources(self, tables: Iterable[SourceTable]) -> None:
+        """A table of the lake comes from one source, unless there are shards."""
+        found: dict[str, set[str]] = {}
+        for table in tables:
+            found.setdefault(self._key(*table), set()).add(table.source)
+        for key, sources in found.items():
+            if (known := self._store.manifest.tables.get(key)) is not None:
+                sources.add(known.source)
+            if len(sources) > 1:
+                raise PipelineError(
+                    f"table {key} is in the logs of {' and '.join(sorted(sources))}: mirror them "
+                    "into a lake each, leave it out of one with --tables, or begin a lake with "
+                    "--shards, which has a column _source"
+                )
 
     def _named(
         self, jobs: Sequence[SplitJob], results: Sequence[Written]
@@ -655,6 +673,7 @@ class Batch:
         folder.mkdir()
         keys = dict(self._options.keys)
         found = make([*sources.values()], self._in_tasks, folder, keys=keys)
+        self._check_sources(found)
         built = {self._key(*table): each for table, each in found.items()}
         self._tables |= {self._key(*table): table for table in found}
         return {key: each for key, each in built.items() if self.again.has(key)}
@@ -754,20 +773,6 @@ def _tables_of(taken: Iterable[Taken]) -> set[TableName]:
         names = [each.renamed or each.table for each in split.changes if each.kind != "drop"]
         found |= {TableName.parse(one) for one in names if not one.endswith(".*")}
     return found
-
-
-def _check_tables(manifest: Manifest, files: Mapping[str, Sequence[ChangeFile]]) -> None:
-    """A table of the lake comes from one source, unless there are shards."""
-    for key, written in files.items():
-        sources = {file.source for file in written}
-        if (known := manifest.tables.get(key)) is not None:
-            sources.add(known.source)
-        if len(sources) > 1:
-            raise PipelineError(
-                f"table {key} is in the logs of {' and '.join(sorted(sources))}: mirror them into "
-                "a lake each, leave it out of one with --tables, or begin a lake with --shards, "
-                "which has a column _source"
-            )
 
 
 def _check_case(
