@@ -20,7 +20,7 @@ from tailrace.spark.input.header_index import BEGIN
 from tailrace.spark.input.saved_index import SavedIndices
 from tailrace.spark.input.server_log import SPOOL_LIMIT, Room, ServerLog
 from tailrace.spark.input.start_position import after_gtids, check_begin, session_of
-from tailrace.storage import find
+from tailrace.storage.files import find_one
 from tailrace.transports import SeriesTransport
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class GrowingLog:
         end = time.monotonic() + (_AWAY_SECONDS if place is not None else 0.0)
         while True:
             try:
-                (series,) = settled(self._find)
+                (series,) = settled(lambda: [self._find()])
             except StorageError:
                 if time.monotonic() >= end:
                     raise
@@ -72,23 +72,13 @@ class GrowingLog:
         """
         if folder is not None:
             return SavedIndices(folder)
-        log = self._find()[0].files[0]
+        log = self._find().files[0]
         name = hashlib.sha256(f"{log.place}/{log.base}".encode()).hexdigest()[:16]
         return SavedIndices(own_cache("index") / name)
 
-    def _find(self) -> list[LogSeries]:
-        found = find(self._path, self._keyring)
-        if len(found) != 1:
-            names = ", ".join(series.name for series in found)
-            raise UsageError(
-                f"{self._path} has several logs ({names}): a stream is of one, so that its offset"
-                " is one place: give each a query of its own"
-            )
-        if found[0].files[0].joined:
-            raise UsageError(
-                f"{self._path}: a stream reads its log more than once: not from a pipe"
-            )
-        return found
+    def _find(self) -> LogSeries:
+        why = "a stream's offset is a place in one log: give each a query of its own"
+        return find_one(self._path, self._keyring, why=why)
 
     def upto_now(
         self,
