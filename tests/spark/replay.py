@@ -37,7 +37,7 @@ def change_files(splits, folder, statements="error"):
     """What jobs write of splits, in a new folder: the files of each table, in the log's order."""
     files = {}
     folder.mkdir(parents=True, exist_ok=True)
-    to = ChangelogFolders(Making(folder, folder, 0, 0, plain=False), f"{folder}/", ".", "")
+    to = ChangelogFolders(Making(folder, folder, 0, 0, plain=False))
     jobs = [SplitJob(split, TableFilter(), statements, folder, to) for split in splits]
     for written in run(write_split, jobs):
         for _, cause in written.failed:

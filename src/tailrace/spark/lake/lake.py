@@ -203,18 +203,25 @@ class Lake(LakeFolder):
         steps = [replace(step, base=marks.get(step.table)) for step in steps]
         # who finds that others were first can take the batch back as long as no table has it
         steps.sort(key=lambda step: step.base is None)
-        new = self._new_files(steps)
-        unlisted = {each.parent for each in made.written - new}
-        places.making.sweep(places.folders - {each.parent for each in new} | unlisted, new)
-        self._commit(manifest, steps)
+        self._commit(manifest, steps, made.written)
         self._clean_after()
         return self.manifest
 
-    def _commit(self, manifest: Manifest, steps: Sequence[Step]) -> None:
+    def _commit(
+        self, manifest: Manifest, steps: Sequence[Step], written: Collection[Path] = ()
+    ) -> None:
+        """Commit a batch, without those files of it that came into no table."""
         if self._journal.prepared:
             raise PipelineError(f"{self.label}: a batch before was not finished: open it again")
         try:
-            new = self._new_files(steps)
+            new = {
+                self._tables.folder(step.table) / name
+                for step in steps
+                for name in (*step.adds, *(each.target for each in step.merges))
+            }
+            unlisted = {each.parent for each in {*written} - new}
+            folders = self.places.folders - {each.parent for each in new} | unlisted
+            self.places.making.sweep(folders, new)
             above = {folder for each in new for folder in each.parents}
             to_disk([*new, *(each for each in above if each.is_relative_to(self._tables.top))])
             self._tried = manifest.version
@@ -222,13 +229,6 @@ class Lake(LakeFolder):
             self._finish(manifest, steps)
         except OSError as error:
             raise failed(self.path, error) from error
-
-    def _new_files(self, steps: Sequence[Step]) -> set[Path]:
-        return {
-            self._tables.folder(step.table) / name
-            for step in steps
-            for name in (*step.adds, *(each.target for each in step.merges))
-        }
 
     def _finish(self, manifest: Manifest, steps: Sequence[Step]) -> None:
         """Do what a prepared batch does, as far as it is not done, and call it the last one.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -22,12 +22,12 @@ from tailrace.spark.manifest.manifest_json import with_status
 from tailrace.spark.manifest.status import INCOMPLETE
 from tailrace.spark.parquet.deleted import NO_ROWS, deleted_rows, joined
 from tailrace.spark.parquet.shapes import as_arrow, merged, plain_schema
+from tailrace.spark.record.types import SHARD
 from tailrace.spark.state.built import Built
 from tailrace.spark.state.current.flat import SEQ, STAMP
 from tailrace.spark.state.current.rows import RAW
 from tailrace.spark.state.failure import all_done, failure
 from tailrace.spark.state.history.jobs import HISTORY_FIELDS
-from tailrace.spark.state.history.shape import shaped
 from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from tailrace.spark.runtime.tasks import Runner
     from tailrace.spark.state.changelog import ChangeFile
 
-_SOURCE: Final = pa.field("_source", pa.string())
+_SHARD: Final = pa.field(SHARD, pa.string())
 STATE_FIELDS: Final = (
     pa.field(STAMP, pa.timestamp("us", "UTC")),
     pa.field(SEQ, pa.decimal128(38, 0)),
@@ -241,13 +241,14 @@ class TableBatch:
         adds: list[str] = []
         stays: list[str] = []
         merges: list[Merge] = []
-        shape = self.places.shapes.get(name, before)
         for key, state in states.items():
             built = made.histories.get(key)
             if built is None:
                 found[key] = replace(state, history=None)
                 continue
-            shape, closed, names = shaped(shape, built)
+            called = partial(self.places.names, state.full_name, "history")
+            closed = [called(each.columns) for each in built.closed]
+            names = called(built.rows.columns)
             fresh: list[DataFile] = []
             opened = self._states(name, "open", built.rows.files, built.paths, adds, stays, names)
             for each, new in zip(built.closed, closed, strict=True):
@@ -256,6 +257,7 @@ class TableBatch:
             files, small = self._grown(state, "history", name, built.rows.closed, fresh, merges)
             history = replace(built.rows, files=opened, closed=files)
             found[key] = replace(state, history=history, small=small)
+        shape = self.places.shapes.get(name, before)
         if shape is None or not len(shape):
             return found
         anew = bool(made.anew & set(states))
@@ -500,7 +502,7 @@ def state_schema(states: Mapping[str, TableState], part: str, shards: bool) -> p
 
 def _state_schema(columns: pa.Schema, part: str, shards: bool) -> pa.Schema:
     fields = HISTORY_FIELDS if part == "history" else STATE_FIELDS
-    return pa.schema([*columns, *((_SOURCE,) if shards else ()), *fields])
+    return pa.schema([*columns, *((_SHARD,) if shards else ()), *fields])
 
 
 def _changelog_schema(columns: pa.Schema, shards: bool) -> pa.Schema:
@@ -508,7 +510,7 @@ def _changelog_schema(columns: pa.Schema, shards: bool) -> pa.Schema:
     fields = [field.with_nullable(True) for field in METADATA_FIELDS]
     if shards:
         at = next(i for i, each in enumerate(fields) if each.name == "_server_id") + 1
-        fields.insert(at, _SOURCE)
+        fields.insert(at, _SHARD)
     return pa.schema([*fields, pa.field("before", image), pa.field("after", image)])
 
 

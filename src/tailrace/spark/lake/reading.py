@@ -18,6 +18,7 @@ from tailrace.spark.manifest.journal import FOLDER
 from tailrace.spark.manifest.paths import lake_path, within
 from tailrace.spark.parquet.deleted import NO_ROWS, without
 from tailrace.spark.parquet.footer import row_groups
+from tailrace.spark.record.types import SHARD
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -55,11 +56,11 @@ class LakeFile:
             raise FileNotFoundError(self.path)
         gone = NO_ROWS if self.deleted is None else self.deleted.read()
         first = 0
-        for group in row_groups(self.path, columns if shard is None else [*columns, "_source"]):
+        for group in row_groups(self.path, columns if shard is None else [*columns, SHARD]):
             rows = without(group, first, gone)
             first += group.num_rows
             if shard is not None:
-                rows = rows.filter(pc.equal(rows.column("_source").cast(pa.string()), shard))
+                rows = rows.filter(pc.equal(rows.column(SHARD).cast(pa.string()), shard))
             yield rows
 
 

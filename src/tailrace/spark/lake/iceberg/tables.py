@@ -69,26 +69,19 @@ class IcebergTables(Tables):
         self._memory: dict[str, Memory] = {}
 
     def name(self, folder: str, part: str) -> str:
-        """Database and table; or, in a namespace that was given, a table named after both.
-
-        Raises `PipelineError` where the catalogue has a table of that name that is not Tailrace's.
-        """
+        """Database and table; or, in a namespace that was given, a table named after both."""
         name = folder
         if self._namespace:
             name = f"{self._namespace}.{name.replace('.', '_')}"
-        name = name if part == "current" else f"{name}_{part}"
-        if (found := self._load(name)) is not None and BATCH not in found.properties:
+        return name if part == "current" else f"{name}_{part}"
+
+    def check_new(self, table: str) -> None:
+        """Raise `PipelineError` where the catalogue has a table of that name, not Tailrace's."""
+        if (found := self._load(table)) is not None and BATCH not in found.properties:
             raise PipelineError(
-                f"a table {name} is there already, and is not this lake's: drop or rename it, or "
+                f"a table {table} is there already, and is not this lake's: drop or rename it, or "
                 "leave the source's out with --tables"
             )
-        return name
-
-    def changelogs(self) -> tuple[str, str, str]:
-        """Folders in those of tables next to the table."""
-        if self._namespace:
-            return f"{self.top}/{self._namespace}.", "_", "_changelog/data"
-        return f"{self.top}/", ".", "_changelog/data"
 
     def folder(self, table: str) -> Path:
         """The folder of the table's data files."""

@@ -13,12 +13,13 @@ import pyarrow as pa
 
 from tailrace.columns.arrays import described_column
 from tailrace.schema.alteration import Added, Alteration
+from tailrace.spark.record.types import SHARD
 from tailrace.spark.state.current.conform import Source
 from tailrace.spark.state.current.flat import Target
 from tailrace.spark.state.current.given import check_columns
 from tailrace.spark.state.current.lineage import final_columns, sources_after, sources_for
 from tailrace.spark.state.current.pieces import Base, Piece
-from tailrace.spark.state.current.rows import CURRENT_FIELDS, RAW, SHARD
+from tailrace.spark.state.current.rows import CURRENT_FIELDS, RAW
 from tailrace.spark.state.failure import RejectedError
 from tailrace.values.sql_type import sql_type
 

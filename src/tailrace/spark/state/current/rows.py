@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tailrace.spark.record.types import SHARD
 from tailrace.spark.state.current import raw
 from tailrace.spark.state.current.flat import SEQ, STAMP, UNKNOWN
 from tailrace.spark.state.failure import RejectedError
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 ROW_GROUP: Final = 1 << 17
 """Rows of a group: what is read of a key column to find one row (`finding`)."""
 RAW: Final = "_raw"
-SHARD: Final = "_source"
 CURRENT_FIELDS: Final[Mapping[str, str]] = {STAMP: STAMP, SEQ: SEQ}
 """The fields of a current state after the table's own columns, and before `RAW`."""
 
