@@ -94,10 +94,14 @@ class Lake(LakeFolder):
             with contextlib.suppress(OSError):  # `format_of` takes it for a lake of parquet
                 (self._inner / "versions").rmdir()
         self._tables.open(self._claim.generation, self.staging)
-        self._read()
+        self._journal.read()
+        self.manifest = self._journal.manifest
+        self.check_owner()  # whoever takes over from here on knows the next batch's number, too
         check_format(self.label, self.manifest, self._format)
         self._tables.check_shown(self.manifest.version, self._journal.prepared)
-        self._fence()
+        if self._claim.rival and not self._journal.prepared:
+            self._journal.fence()  # the process before may be about to prepare a batch
+            self.manifest = self._journal.manifest
         for left in self._inner.glob("*.tmp"):
             left.unlink(missing_ok=True)
         self._undo()
@@ -204,7 +208,10 @@ class Lake(LakeFolder):
         # who finds that others were first can take the batch back as long as no table has it
         steps.sort(key=lambda step: step.base is None)
         self._commit(manifest, steps, made.written)
-        self._clean_after()
+        self.check_owner()
+        with contextlib.suppress(OSError):  # what is left over is the next run's to remove
+            self.discard()
+            self._clean()
         return self.manifest
 
     def _commit(
@@ -405,6 +412,7 @@ class Lake(LakeFolder):
             note.unlink(missing_ok=True)
 
     def _clean(self) -> None:
+        """Remove what a run left over that did not come to its end, and what is too old."""
         self._journal.clean()
         self._tables.clean(self.manifest.version)
 

@@ -362,24 +362,14 @@ def plan(places: Places, before: Manifest, made: Made, run: Runner) -> tuple[Man
     states: dict[str, TableState] = {}
     for group in groups.values():
         states.update(batch.put(group, made))
-    return next_manifest(before, made, states), batch.steps
-
-
-def next_manifest(before: Manifest, made: Made, fresh: dict[str, TableState]) -> Manifest:
-    """The manifest of the version after ``before``."""
-    for key, status in made.incomplete.items():
-        if (state := fresh.get(key) or before.tables.get(key)) is not None:
-            fresh[key] = state.with_status(INCOMPLETE, status)
     known = before.tables
-    tables = lazy(known).updated({k: each for k, each in fresh.items() if each is not known.get(k)})
-    sources = {**before.sources, **made.sources}
-    return Manifest(
-        before.next,
-        made.options,
-        sources,
-        tables,
-        points(before, sources, (each for _, each in with_status(tables)), made.points),
-    )
+    for key, status in made.incomplete.items():
+        if key in states or key in known:
+            states[key] = (states.get(key) or known[key]).with_status(INCOMPLETE, status)
+    fresh = {key: each for key, each in states.items() if each is not known.get(key)}
+    tables, sources = lazy(known).updated(fresh), {**before.sources, **made.sources}
+    later = points(before, sources, (each for _, each in with_status(tables)), made.points)
+    return Manifest(before.next, made.options, sources, tables, later), batch.steps
 
 
 def table_states(places: Places, before: Manifest, made: Made) -> dict[str, TableState]:

@@ -18,9 +18,8 @@ from tailrace.errors import LakeChanged, PipelineError
 from tailrace.printable import first_line
 from tailrace.spark.lake.iceberg.commit import BATCH, check, commit
 from tailrace.spark.lake.iceberg.deletes import PositionDeletes
-from tailrace.spark.lake.iceberg.names import BACK, allowed
 from tailrace.spark.lake.iceberg.paths import local, location
-from tailrace.spark.lake.iceberg.schema import evolved
+from tailrace.spark.lake.iceberg.schema import BACK, allowed, evolved
 from tailrace.spark.lake.iceberg.state import Memory, marked
 from tailrace.spark.lake.iceberg.tidy import AGE, AGE_MS, MOST, SNAPSHOTS
 from tailrace.spark.lake.steps import Content

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from tailrace.spark.runtime.tasks import Runner
     from tailrace.spark.state.built import State
     from tailrace.spark.state.changelog import ChangeFile
+    from tailrace.spark.state.current.jobs import Done, Work
     from tailrace.spark.state.current.making import Spills
     from tailrace.spark.state.current.patching import Patches
     from tailrace.spark.state.current.pieces import Base, Piece
     from tailrace.spark.state.current.plan import TablePlan
     from tailrace.spark.state.current.timeline import Life
-    from tailrace.spark.state.current.work import Done, Work
     from tailrace.spark.state.source_changes import SourceChanges
 
 NO_KEYS: Final[Mapping[str, tuple[str, ...]]] = {}

@@ -38,6 +38,9 @@ BUCKET_BYTES: Final = 32 << 20
 """
 _MOST_BUCKETS: Final = 1 << 12
 
+OURS: Final = (*CURRENT_FIELDS, RAW)
+"""The fields of a current state after the table's own columns."""
+
 
 @dataclass(frozen=True)
 class TablePlan:
@@ -72,7 +75,7 @@ def plan_table(
     *,
     given: Collection[str] = (),
     shard: str | None = None,
-    ours: Collection[str] = (*CURRENT_FIELDS, RAW),
+    ours: Collection[str] = OURS,
 ) -> TablePlan | None:
     """The plan for a table; None where nothing tells its columns, or it is not there any more.
 
@@ -147,7 +150,6 @@ def has_begun(
     life: Life,
     files: Mapping[str, Sequence[ChangeFile]],
     committed: Mapping[str, State],
-    ours: Collection[str] = (*CURRENT_FIELDS, RAW),
 ) -> bool:
     """Whether a table had a state, in the version before or with its first rows since.
 
@@ -161,7 +163,7 @@ def has_begun(
             return True
         first = next((file for _, file in _overlapping(now, files)), None)
         names = first.columns.names if known is None and first is not None and first.key else ()
-        if names and not any(name.casefold() in ours for name in names):
+        if names and not any(name.casefold() in OURS for name in names):
             return True
         now = now.before
     return False

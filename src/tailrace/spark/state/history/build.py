@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from tailrace.spark.runtime.tasks import Runner
     from tailrace.spark.state.built import State
     from tailrace.spark.state.changelog import ChangeFile
+    from tailrace.spark.state.current.jobs import Work
     from tailrace.spark.state.current.pieces import Base, Piece
     from tailrace.spark.state.current.timeline import Life, Stage
-    from tailrace.spark.state.current.work import Work
     from tailrace.spark.state.source_changes import SourceChanges
 
 _OURS = tuple(field.name for field in HISTORY_FIELDS)
