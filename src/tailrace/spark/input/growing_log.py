@@ -12,6 +12,7 @@ from tailrace.cache import own_cache
 from tailrace.errors import StorageError, UsageError
 from tailrace.gtid import GtidState
 from tailrace.live.scheme import names_server
+from tailrace.live.session import Session
 from tailrace.live.url import Source
 from tailrace.position import Position
 from tailrace.selection import one_start
@@ -19,7 +20,7 @@ from tailrace.spark.input.folder import settled
 from tailrace.spark.input.header_index import BEGIN
 from tailrace.spark.input.saved_index import SavedIndices
 from tailrace.spark.input.server_log import SPOOL_LIMIT, Room, ServerLog
-from tailrace.spark.input.start_position import after_gtids, check_begin, session_of
+from tailrace.spark.input.start_position import after_gtids, check_begin
 from tailrace.storage.files import find_one
 from tailrace.transports import SeriesTransport
 
@@ -245,14 +246,14 @@ class StreamedServer(GrowingLog):
         return self._end()
 
     def _end(self) -> Position:
-        with session_of(self._source) as session:
+        with Session.open(self._source) as session:
             return session.end()
 
     def begin(self, backlog: Backlog) -> Position:
         """As `GrowingLog.begin`; raises UsageError also if the copy lacks files that it needs."""
         first = self.look().files[0].name
         if self.start != "now" and not isinstance(self.start, Position):
-            with session_of(self._source) as session:
+            with Session.open(self._source) as session:
                 oldest = session.oldest_log()
             if Position(oldest, 0) < Position(first, 0):
                 raise UsageError(
