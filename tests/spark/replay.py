@@ -93,8 +93,9 @@ def current_states(source, folder, statements="skip", *, keys=None, patches=None
             place.mkdir(parents=True)
             files = change_files(some, place / "changelog", statements)
             committed = {name: (each.rows, each.paths) for name, each in built.items()}
-            changes = source_changes(some, files, committed, place, deleted=deleted_in(built))
-            built = with_deleted(built, by_name(build([changes], run, place, keys or {}, patches)))
+            more = {"deleted": deleted_in(built), "keys": keys or {}}
+            changes = source_changes(some, files, committed, place, **more)
+            built = with_deleted(built, by_name(build([changes], run, place, patches)))
         states |= built
     return states
 

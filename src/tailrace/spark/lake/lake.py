@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from tailrace.spark.lake.made import Made
+    from tailrace.spark.lake.plan import Made
     from tailrace.spark.lake.steps import Step
     from tailrace.spark.lake.tables import Tables
     from tailrace.spark.manifest.manifest import Manifest, TableState
@@ -186,10 +186,9 @@ class Lake(LakeFolder):
         Raises LakeChanged, with nothing of it in the lake, where others wrote to the tables since
         `refresh`.
         """
-        made = replace(made, asides=made.asides_of(self.manifest))
         failed: dict[str, Exception] = {}
         marks, altered = look(self._tables, self.manifest, failed, self._retried, self._keys)
-        asides = made.asides_of(self.manifest)
+        asides = made.asides
         for key, error in failed.items():
             asides.fail_state(key, self.manifest.tables[key], failure(error))
         altered = [

@@ -1,4 +1,4 @@
-"""What a batch does to a lake: the next manifest, the steps, and where files go."""
+"""A batch of a lake: what was made for it, the next manifest, the steps, and where files go."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ from tailrace.spark.parquet.deleted import NO_ROWS, deleted_rows, joined
 from tailrace.spark.parquet.shapes import as_arrow, merged, plain_schema
 from tailrace.spark.record.types import SHARD
 from tailrace.spark.state.built import Built
-from tailrace.spark.state.current.flat import SEQ, STAMP
-from tailrace.spark.state.current.rows import RAW
+from tailrace.spark.state.current.rows import STATE_FIELDS
 from tailrace.spark.state.failure import all_done, failure
 from tailrace.spark.state.history.jobs import HISTORY_FIELDS
 from tailrace.table_name import TableName
@@ -34,21 +33,44 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from tailrace.spark.lake.asides import Asides
-    from tailrace.spark.lake.made import Made
     from tailrace.spark.lake.places import Places
     from tailrace.spark.lake.tables import Tables
     from tailrace.spark.manifest.lake_options import LakeOptions
-    from tailrace.spark.manifest.manifest import TableRows
+    from tailrace.spark.manifest.manifest import SourceState, TableRows
+    from tailrace.spark.manifest.status import Status
     from tailrace.spark.parquet.deleted import DeletedRows, Rows
     from tailrace.spark.runtime.tasks import Runner
     from tailrace.spark.state.changelog import ChangeFile
+    from tailrace.spark.state.source_changes import SourceTable
 
 _SHARD: Final = pa.field(SHARD, pa.string())
-STATE_FIELDS: Final = (
-    pa.field(STAMP, pa.timestamp("us", "UTC")),
-    pa.field(SEQ, pa.decimal128(38, 0)),
-    pa.field(RAW, pa.map_(pa.string(), pa.string())),
-)
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a run has made: changelog files and current states by table, and the sources' ends.
+
+    ``asides`` are the tables that are set aside, to which others may come that cannot be put into
+    the lake. Tables in ``anew`` lose what they had.
+    """
+
+    files: Mapping[str, Sequence[ChangeFile]]
+    built: Mapping[str, Built]
+    sources: Mapping[str, SourceState]
+    options: LakeOptions
+    asides: Asides
+    touched: frozenset[str]
+    """The tables that the batch is about: others stay as they are."""
+    histories: Mapping[str, Built] = field(default_factory=dict)
+    origins: Mapping[str, SourceTable] = field(default_factory=dict)
+    """The tables in ``built`` or ``histories`` that statements gave their names."""
+    anew: frozenset[str] = frozenset()
+    incomplete: Mapping[str, Status | None] = field(default_factory=dict)
+    """The tables that are incomplete from now on, and with None those that are so no more."""
+    points: Mapping[str, Mapping[str, SourceState]] = field(default_factory=dict)
+    """Where tables may stand still from now on, besides their sources' ends."""
+    written: frozenset[Path] = frozenset()
+    """All changelog files that tasks wrote, those that come into no table too."""
 
 
 @dataclass
@@ -76,7 +98,7 @@ class TableBatch:
         A table that is set aside stays as it is, but for a changelog that continues. What cannot be
         put into the lake is set aside: then there is no step for it.
         """
-        asides = made.asides_of(self.before)
+        asides = made.asides
         steps, copies = len(self.steps), len(self.copies)
         going = [
             part
@@ -86,7 +108,7 @@ class TableBatch:
         ]  # of several sources that have the table some may stand still
         found = dict(states)
         try:
-            made = self._with_standing(states, made, asides)
+            made = self._with_standing(states, made)
             if "changelog" in going:
                 found = self._changelog(found, made)
             if "current" in going:
@@ -131,16 +153,16 @@ class TableBatch:
             elif _mark(states, part) != _mark(before, part):
                 self.steps.append(Step(name))
 
-    def _with_standing(self, states: Mapping[str, TableState], made: Made, asides: Asides) -> Made:
+    def _with_standing(self, states: Mapping[str, TableState], made: Made) -> Made:
         """What was made, with what stays of the states that stand still."""
         built, histories = dict(made.built), dict(made.histories)
         for key, state in states.items():
             moved = key in made.built  # the last state of a table that was renamed so
-            stays = not made.touches(key)
-            stands = stays or asides.stands(key, "current")
+            stays = key not in made.touched
+            stands = stays or made.asides.stands(key, "current")
             if stands and state.current is not None and not moved:
                 built[key] = Built(state.current, paths_of(self.tables, state, "current"))
-            stands = stays or asides.stands(key, "history")
+            stands = stays or made.asides.stands(key, "history")
             if stands and state.history is not None:
                 histories[key] = Built(state.history, paths_of(self.tables, state, "history"))
         return replace(made, built=built, histories=histories)
@@ -188,8 +210,7 @@ class TableBatch:
         for key, state in states.items():
             built = made.built.get(key)
             if built is None:
-                stands = made.asides_of(self.before).stands(key, "current")
-                stands = stands or not made.touches(key)
+                stands = key not in made.touched or made.asides.stands(key, "current")
                 found[key] = replace(state, current=None, dropped=state.dropped or not stands)
                 continue
             places = self._states(name, "part", built.rows.places, built.paths, adds, stays)
@@ -377,9 +398,8 @@ def table_states(places: Places, before: Manifest, made: Made) -> dict[str, Tabl
     they had before; of shards, also what other sources have of them.
     """
     found = {}
-    aside = made.asides_of(before).tables
-    keys = before.tables if made.touched is None else made.touched
-    for name in sorted({*keys, *made.files, *made.built, *made.histories, *aside}):
+    aside = made.asides.tables
+    for name in sorted({*made.touched, *made.files, *made.built, *made.histories, *aside}):
         known = before.tables.get(name) or _renamed(name, made)
         if known is None and name in aside and name not in made.files:
             each = aside[name]

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from tailrace.errors import PipelineError
 from tailrace.spark.lake.iceberg.paths import data_file
-from tailrace.spark.lake.plan import STATE_FIELDS, listed, state_schema, summed
+from tailrace.spark.lake.plan import listed, state_schema, summed
 from tailrace.spark.lake.steps import Step, unread_deletes
 from tailrace.spark.manifest.lazy_tables import lazy
 from tailrace.spark.manifest.manifest import DataFile
@@ -31,7 +31,7 @@ from tailrace.spark.state.current.flat import SEQ
 from tailrace.spark.state.current.fold import key_columns
 from tailrace.spark.state.current.keys import buckets
 from tailrace.spark.state.current.pieces import bytes_in
-from tailrace.spark.state.current.rows import RAW, ROW_GROUP
+from tailrace.spark.state.current.rows import RAW, ROW_GROUP, STATE_FIELDS
 from tailrace.spark.state.failure import all_done, failure
 from tailrace.spark.state.history.jobs import HISTORY_FIELDS
 from tailrace.spark.state.spill import read_spill, write_spill
