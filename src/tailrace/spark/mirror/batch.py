@@ -507,6 +507,8 @@ class Batch:
                 skip=unread[source],
                 only=again.read,
                 named=source in setting.servers,
+                defined=source in setting.servers
+                and not {"current", "history"}.isdisjoint(options.keep),
                 cascades=setting.applies,
             )
             for source, each in taken.items()
@@ -586,7 +588,8 @@ class Batch:
             if (source := job.split.source) in bare:
                 known = job.split.catalogue.without_learned(missing[source].forget)
                 split = replace(job.split, catalogue=known)
-                more.append(replace(job, split=split, only=frozenset(bare[source]), named=False))
+                now = replace(job, split=split, only=frozenset(bare[source]))
+                more.append(replace(now, named=False, defined=False))
         total = sum(job.split.end - job.split.start for job in more)
         read = self.setting.workers.run(write_split, more, total)
         self._written |= {Path(file.path) for each in read for file in each.files}
