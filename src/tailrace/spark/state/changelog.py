@@ -88,7 +88,7 @@ class Unnamed:
     """Rows of a table whose columns nobody names: their least and greatest ``_seq``.
 
     ``columns`` are those of the first: name, type and metadata of each. With ``lacks`` the log
-    names them, but updates lack these, and nobody tells whether the server generates them.
+    names them, but updates lack these, and it is unknown whether the server generates them.
     """
 
     first: int
@@ -300,7 +300,7 @@ class ChangelogFiles:
     def _note_lacking(
         self, name: TableName, schema: pa.Schema, first: int, last: int, lacks: tuple[str, ...]
     ) -> None:
-        """Keep the first rows that lack columns, of which nobody tells what the server does."""
+        """Keep the first updates that lack columns which the server may generate."""
         names = schema.field("after").type.names
         of_rows = (each for each in self._met[name] if [one.name for one in each.columns] == names)
         known = self.unnamed.get(name) or Unnamed(first, last, next(of_rows).columns, lacks)
