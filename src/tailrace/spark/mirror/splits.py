@@ -48,6 +48,11 @@ class SplitJob:
     cascades: bool = False
     """Whether to note which changes do nothing to other rows (`Written.quiet`)."""
 
+    @property
+    def size(self) -> int:
+        """Bytes of the log."""
+        return self.split.end - self.split.start
+
     def wants(self, database: str, table: str) -> bool:
         """Whether a table that is mirrored is read here."""
         name = database, table
