@@ -62,6 +62,7 @@ def decode(
     ``every`` part of what is taken. Raises `PipelineError` for what no lake can take.
     """
     store, options = setting.store, setting.options
+    has_states = not {"current", "history"}.isdisjoint(options.keep)
     folder = store.staging / "changelog"
     asked = None if store.manifest.version else setting.wanted
     tables = options.tables if asked is None else asked.tables
@@ -76,6 +77,7 @@ def decode(
             skip=asides.unread(source),
             only=again.read,
             named=source in setting.servers,
+            defined=has_states and source in setting.servers,
             cascades=setting.applies,
         )
         for source, each in taken.items()
@@ -164,7 +166,8 @@ def _as_it_is(job: SplitJob, missing: Missing) -> SplitJob:
     """The job that reads the rows of tables whose columns stay without names."""
     known = job.split.catalogue.without_learned(missing.forget)
     split = replace(job.split, catalogue=known)
-    return replace(job, split=split, only=frozenset(missing.bare), named=False)
+    only = frozenset(missing.bare)
+    return replace(job, split=split, only=only, named=False, defined=False)
 
 
 def _without(written: Written, tables: Collection[TableName]) -> Written:
