@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import ServerError, TailraceError
 from tailrace.live.driver import translated
+from tailrace.live.session import Session
 from tailrace.live.tables import lower_case, not_to_be_seen, tables_of, unlogged_cascades
-from tailrace.spark.input.start_position import session_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -52,7 +52,7 @@ class ServerFacts:
         ``wanted`` are the tables of a new lake. If the user has said whether the server puts names
         into lower case, ``given``, that counts for them.
         """
-        with session_of(source) as session, translated(session.name):
+        with Session.open(source) as session, translated(session.name):
             connection = session.connection
             lowers = None
             with suppress(ServerError), translated(session.name):  # a source of replicas only

@@ -34,7 +34,7 @@ class Tables(ABC):
     top: Path
 
     def __init_subclass__(cls) -> None:
-        for name in ("name", "mark", "content", "check", "commit", "has"):
+        for name in ("check_new", "mark", "content", "check", "commit", "has"):
             if name in cls.__dict__:
                 setattr(cls, name, _with_our_errors(cls.__dict__[name], writes=name == "commit"))
 
@@ -51,11 +51,8 @@ class Tables(ABC):
         (`manifest.names`); ``part`` is one of those kept.
         """
 
-    @abstractmethod
-    def changelogs(self) -> tuple[str, str, str]:
-        """What the path of a changelog's folder is made of: what is before its table's name, what
-        is in that for the dot, and what follows.
-        """
+    def check_new(self, table: str) -> None:  # noqa: B027 - as above
+        """Raise `PipelineError` where a new table's name is that of something else."""
 
     @abstractmethod
     def folder(self, table: str) -> Path:

@@ -15,8 +15,7 @@ from pyiceberg.manifest import (
 from tailrace.errors import PipelineError
 from tailrace.spark.lake.iceberg.deletes import PositionDeletes, by_file, read_deletes
 from tailrace.spark.lake.iceberg.files import DataFiles
-from tailrace.spark.lake.iceberg.names import MAPPING
-from tailrace.spark.lake.iceberg.schema import schema_updates
+from tailrace.spark.lake.iceberg.schema import MAPPING, schema_updates
 from tailrace.spark.lake.iceberg.tidy import Leftovers
 
 if TYPE_CHECKING:

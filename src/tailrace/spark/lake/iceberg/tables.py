@@ -18,9 +18,8 @@ from tailrace.errors import LakeChanged, PipelineError
 from tailrace.printable import first_line
 from tailrace.spark.lake.iceberg.commit import BATCH, check, commit
 from tailrace.spark.lake.iceberg.deletes import PositionDeletes
-from tailrace.spark.lake.iceberg.names import BACK, allowed
 from tailrace.spark.lake.iceberg.paths import local, location
-from tailrace.spark.lake.iceberg.schema import evolved
+from tailrace.spark.lake.iceberg.schema import BACK, allowed, evolved
 from tailrace.spark.lake.iceberg.state import Memory, marked
 from tailrace.spark.lake.iceberg.tidy import AGE, AGE_MS, MOST, SNAPSHOTS
 from tailrace.spark.lake.steps import Content
@@ -69,26 +68,19 @@ class IcebergTables(Tables):
         self._memory: dict[str, Memory] = {}
 
     def name(self, folder: str, part: str) -> str:
-        """Database and table; or, in a namespace that was given, a table named after both.
-
-        Raises `PipelineError` where the catalogue has a table of that name that is not Tailrace's.
-        """
+        """Database and table; or, in a namespace that was given, a table named after both."""
         name = folder
         if self._namespace:
             name = f"{self._namespace}.{name.replace('.', '_')}"
-        name = name if part == "current" else f"{name}_{part}"
-        if (found := self._load(name)) is not None and BATCH not in found.properties:
+        return name if part == "current" else f"{name}_{part}"
+
+    def check_new(self, table: str) -> None:
+        """Raise `PipelineError` where the catalogue has a table of that name, not Tailrace's."""
+        if (found := self._load(table)) is not None and BATCH not in found.properties:
             raise PipelineError(
-                f"a table {name} is there already, and is not this lake's: drop or rename it, or "
+                f"a table {table} is there already, and is not this lake's: drop or rename it, or "
                 "leave the source's out with --tables"
             )
-        return name
-
-    def changelogs(self) -> tuple[str, str, str]:
-        """Folders in those of tables next to the table."""
-        if self._namespace:
-            return f"{self.top}/{self._namespace}.", "_", "_changelog/data"
-        return f"{self.top}/", ".", "_changelog/data"
 
     def folder(self, table: str) -> Path:
         """The folder of the table's data files."""
