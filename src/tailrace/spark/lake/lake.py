@@ -303,7 +303,7 @@ class Lake(LakeFolder):
         self._tables.show(manifest.version)
         self._journal.done(manifest)
         self.manifest = manifest
-        for note in self._inner.glob("making.*"):
+        for note in self._making.notes():
             note.unlink(missing_ok=True)
         if overruled:
             raise PipelineError(
@@ -394,7 +394,7 @@ class Lake(LakeFolder):
     def _undo(self) -> None:
         """Remove the files of batches that were never prepared, and the notes of them."""
         found: dict[int, set[Path]] = {}
-        notes = list(self._inner.glob("making.*"))
+        notes = self._making.notes()
         for note in notes:
             with reading_file(note, "where the files of a batch are"):
                 content = read_json(note)

@@ -48,7 +48,13 @@ class Making:
         """Note that files of the batch go into folders."""
         places = [str(each.relative_to(self.top)) for each in folders]
         content = {"version": self.batch, "folders": places}
-        write_file(self.inner / f"making.{token_hex(6)}.json", [json.dumps(content)])
+        name = f"making.{self.generation}.{token_hex(6)}.json"
+        write_file(self.inner / name, [json.dumps(content)])
+
+    def notes(self) -> list[Path]:
+        """The notes of this process and of those before it."""
+        found = self.inner.glob("making.*.*.json")
+        return [each for each in found if int(each.name.split(".")[1]) <= self.generation]
 
     def sweep(self, folders: Iterable[Path], kept: Collection[Path] = ()) -> None:
         """Remove the batch's files from folders, but for some; no file of a later process.
