@@ -401,6 +401,51 @@ def test_generated_columns(url, logged, logged_by_mariadb):
             execute(url, "DROP TABLE d.t")
 
 
+PLAIN = "CREATE TABLE d.t (id INT PRIMARY KEY, n INT, s INT, v INT)"
+INSERTED = [("1", "10", "11", "12"), ("2", "20", "21", "22"), ("3", "30", "31", "32")]
+
+
+def test_a_plain_column_for_a_generated_one(url, logged_by_mariadb, mariadb1011, tmp_path):
+    """MariaDB 11.8 logs its values in inserts only. Its own replica keeps the old value in updates;
+    the applier stops.
+    """
+    execute(url, PLAIN)
+    log = logged_by_mariadb(*GENERATED)
+    for _ in "stopped", "resumed":
+        with pytest.raises(SchemaError, match="lacks the values of s, v, which MariaDB generates"):
+            tailrace.apply(log, url)
+        assert held(url)["d.t"] == INSERTED
+    execute(url, "ALTER TABLE d.t DROP COLUMN s", "ALTER TABLE d.t DROP COLUMN v")
+    tailrace.apply(log, url)
+    assert held(url)["d.t"] == [("1", "11"), ("3", "30")]
+    execute(url, "DROP TABLE d.t", PLAIN)
+    tailrace.apply(log_of(mariadb1011, tmp_path, GENERATED), url, channel="10.11")
+    assert held(url)["d.t"] == [("1", "11", "12", "13"), ("3", "30", "31", "32")]
+
+
+def test_a_column_that_mariadb_may_generate(url, mariadb118, tmp_path):
+    """Its CREATE TABLE is not in the log: the update is applied once the schema is given."""
+    create, *changes = GENERATED
+    unlogged = ("SET SESSION sql_log_bin = 0", create, "SET SESSION sql_log_bin = 1")
+    metadata = mariadb118.query("SELECT @@GLOBAL.binlog_row_metadata")[0][0]
+    mariadb118.execute("SET GLOBAL binlog_row_metadata = FULL")
+    try:
+        log = log_of(mariadb118, tmp_path, (*unlogged, *changes))
+    finally:
+        mariadb118.execute(f"SET GLOBAL binlog_row_metadata = {metadata}")
+    for _ in "stopped", "resumed":
+        with pytest.raises(SchemaError, match="lacks the values of s, v, which MariaDB may gen"):
+            tailrace.apply(log, url)
+        assert held(url)["d.t"] == INSERTED
+    schema = tmp_path / "schema.sql"
+    schema.write_text(f"{create};")
+    with pytest.raises(SchemaError, match="lacks the values of s, v, which MariaDB generates"):
+        tailrace.apply(log, url, schema=schema)
+    execute(url, "ALTER TABLE d.t DROP COLUMN s", "ALTER TABLE d.t DROP COLUMN v")
+    tailrace.apply(log, url, schema=schema)
+    assert held(url)["d.t"] == [("1", "11"), ("3", "30")]
+
+
 def test_foreign_keys_of_the_target_do_what_mariadb_does_not_log(url, logged_by_mariadb):
     children = "id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES d.p (id) ON DELETE CASCADE"
     log = logged_by_mariadb(

@@ -1,8 +1,15 @@
 """Generated columns in a lake, of servers that do not log them in every update."""
 
+from unittest import mock
+
 import pytest
 
+from tailrace.spark import mirror
+from tailrace.spark.mirror import unnamed
+from tailrace.spark.verify import verify
+from tests.spark.following import url_of
 from tests.spark.history.landing import Logged, parquet_rows
+from tests.waiting import purge
 
 DATABASE = "computed"
 TABLES = {
@@ -66,3 +73,85 @@ def test_a_generated_column_is_right_or_left_out(running, tmp_path, name, image)
 
 def text(value):
     return value.decode() if isinstance(value, bytes) else str(value)
+
+
+IMAGES = [("mariadb-10.11", "MINIMAL"), ("mariadb-11.8", "FULL"), ("mariadb-11.8", "MINIMAL")]
+
+
+@pytest.fixture
+def undefined(request, running, tmp_path):
+    """A function that lands a database: its log names the tables' columns, and defines no table."""
+    name, image = getattr(request, "param", IMAGES[1])
+    server = running(name)
+    server.execute(f"DROP DATABASE IF EXISTS {DATABASE}")
+    server.execute(f"CREATE DATABASE {DATABASE}")
+    for table, columns in TABLES.items():
+        server.execute(f"CREATE TABLE {DATABASE}.{table} ({columns})")
+    server.rotate()
+    purge(server, server.binlogs()[-1].name)
+    for table in TABLES:
+        rows = "(1, 'one', 1), (2, 'two', 2), (3, 'three', 3)"
+        server.execute(f"TRUNCATE TABLE {DATABASE}.{table}")  # so its rows are all in the log
+        server.execute(f"INSERT INTO {DATABASE}.{table} (id, a, b) VALUES {rows}")
+    server.execute(f"SET SESSION binlog_row_image = {image}")
+    for table in TABLES:
+        server.execute(f"UPDATE {DATABASE}.{table} SET a = 'ONE', b = 10 WHERE id = 1")
+    server.execute("SET SESSION binlog_row_image = FULL")
+
+    def land(source=None, lake="lake", **options):
+        options |= {"tables": f"{DATABASE}.*", "incomplete": "accept"}
+        return mirror(source or url_of(server), tmp_path / lake, **options)
+
+    return server, image, land
+
+
+@pytest.mark.parametrize("undefined", IMAGES, indirect=True)
+def test_the_server_is_asked_which_columns_it_generates(undefined, tmp_path):
+    server, image, land = undefined
+    assert land().set_aside == {}
+    with mock.patch.object(unnamed, "definitions_of", side_effect=AssertionError("asked again")):
+        server.execute(f"UPDATE {DATABASE}.v SET b = 30 WHERE id = 3")
+        assert land().set_aside == {}
+    assert verify(url_of(server), tmp_path / "lake").verdict == "equal"
+    lacking = set()
+    for table in TABLES:
+        rows = parquet_rows(tmp_path / "lake", f"{DATABASE}.{table}")
+        names = [each for each in ("id", "a", "b", "g") if each in rows.schema.names]
+        if "g" not in names:
+            lacking.add(table)
+        shown = rows.select(names).sort_by("id").to_pylist()
+        select = f"SELECT {', '.join(names)} FROM {DATABASE}.{table} ORDER BY id"
+        wanted = [tuple(map(text, row)) for row in server.query(select)]
+        assert [tuple(map(text, row.values())) for row in shown] == wanted, table
+    assert lacking == set(LACKING[server.name][image].split())
+
+
+def test_a_definition_that_may_not_be_that_of_the_rows(undefined):
+    """A statement changed a table since, or dropped it; the others are taken up."""
+    server, _, land = undefined
+    server.execute(f"ALTER TABLE {DATABASE}.st DROP COLUMN g, ADD COLUMN g TEXT")
+    server.execute(f"DROP TABLE {DATABASE}.sb")
+    ((name, status),) = land().set_aside.items()
+    assert name == f"{DATABASE}.st"
+    assert "on lack columns, which the server may generate, and its CREATE TABLE" in status.reason
+    assert "as a statement at binlog.0" in status.reason
+    assert status.needs == "create a new lake that begins after that statement"
+
+
+def test_a_server_that_does_not_show_definitions(undefined, tmp_path):
+    """The user's file has them then. A lake of changelogs alone needs none."""
+    server, _, land = undefined
+    server.execute("CREATE OR REPLACE USER sends_logs IDENTIFIED BY ''")
+    server.execute("GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO sends_logs")
+    url = url_of(server).replace("root@", "sends_logs@")
+    assert land(source=url, lake="changes", keep=["changelog"]).set_aside == {}
+    found = land(source=url).set_aside
+    assert len(found) == len(TABLES)
+    for status in found.values():
+        assert "; the server does not tell them: " in status.reason
+        assert status.reason.endswith("Give --schema FILE")
+    made = (f"CREATE TABLE {DATABASE}.{name} ({columns});" for name, columns in TABLES.items())
+    (tmp_path / "made.sql").write_text("\n".join(made))
+    given = {"schema": tmp_path / "made.sql", "retry_tables": f"{DATABASE}.*"}
+    assert land(source=url, **given).set_aside == {}
+    assert verify(url_of(server), tmp_path / "lake").verdict == "equal"

@@ -1,9 +1,12 @@
 """Lakes of servers with ``lower_case_table_names=1``: statements and rows are of one table."""
 
+from unittest import mock
+
 import pytest
 
 import tailrace
-from tailrace.errors import PipelineError
+from tailrace.errors import PipelineError, UsageError
+from tailrace.live import tables
 from tailrace.live.url import Source
 from tailrace.schema.catalogue import Catalogue
 from tailrace.schema.user_schema import parse
@@ -12,10 +15,12 @@ from tailrace.spark import mirror
 from tailrace.spark.input.server_facts import ServerFacts
 from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.search import index as index_on_spark
+from tailrace.spark.stream.datasource import BinlogDataSource
 from tailrace.spark.verify import verify
 from tailrace.table_filter import TableFilter
 from tests.spark.following import url_of
 from tests.spark.history.landing import FORMATS
+from tests.spark.streaming import read_range
 
 FIRST = (
     "CREATE DATABASE {0}",
@@ -149,3 +154,31 @@ def test_patterns_select_the_same_tables_everywhere(lowering, tmp_path):
     assert not ServerFacts.of(source, wanted, given=True).hides
     assert ServerFacts.of(source, wanted, given=False).hides  # as the mirror then reads the log
     assert ServerFacts.of(source, TableFilter.of("Other.*")).hides
+
+
+@pytest.mark.parametrize("images", ["row", "json"])
+def test_spark_reads_the_tables_that_the_server_means(lowering, tmp_path, images):
+    """In a batch and in a stream, and if the server is not asked, as the option is given."""
+    run(lowering, "Shop", FIRST)
+    given = {"path": url_of(lowering), "tables": "Shop.Emptied", "images": images}
+    if images == "json":
+        given |= {"tables": "Shop.Emp*,Shop.Gone", "exclude": "Shop.Gone"}
+    options = {"spool": str(tmp_path / "spool"), **given}
+    asked = BinlogDataSource(options)
+    schema = asked.schema()
+    reader = asked.reader(schema)
+    batches = [batch for each in reader.partitions() for batch in reader.read(each)]
+    assert sum(batch.num_rows for batch in batches) == 2
+    stream = BinlogDataSource({**given, "spool": str(tmp_path / "stream")}).streamReader(schema)
+    try:
+        stream.prepareForTriggerAvailableNow()
+        first = stream.initialOffset()
+        assert len(read_range(stream, first, stream.latestOffset(first))) == 2
+    finally:
+        stream.stop()
+    with mock.patch.object(tables, "connected", side_effect=tailrace.errors.ConnectionLost("away")):
+        with pytest.raises(UsageError, match="lower_case_table_names"):
+            asked.reader(schema)
+        BinlogDataSource({**options, "lower_case_table_names": "1"}).reader(schema)
+        lower = {name: each.lower() for name, each in given.items() if name != "path"}
+        BinlogDataSource({**options, **lower}).reader(schema)

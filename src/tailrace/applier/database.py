@@ -145,13 +145,14 @@ _ZONED: Final = frozenset({"timestamp"})
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Rows of a table. ``left_out`` are columns that are not written: those that MariaDB generates,
-    as its log has their values in inserts only. ``is_named`` is False if the columns' names are
-    unknown.
+    """Rows of a table. ``left_out`` are columns that the target need not have: those that MariaDB
+    generates, as its log has their values in inserts only. ``lacking`` are these, and all whose
+    definition is unknown. ``is_named`` is False if the columns' names are unknown.
     """
 
     table: ModifiedTable
     left_out: frozenset[str]
+    lacking: frozenset[str]
     operation: str
     before: list[Mapping[str, Any]]
     after: list[Mapping[str, Any]]
@@ -372,6 +373,7 @@ class DatabaseTarget(Target):
         """The rows' images."""
         before, after = list(event.before_images or ()), list(event.after_images or ())
         left_out: frozenset[str] = frozenset()
+        lacking = left_out
         is_named = all(column.name for column in event.table.columns)
         context = context_of(event)
         if isinstance(context, LogRowsContext):
@@ -381,7 +383,11 @@ class DatabaseTarget(Target):
             if change.event.form.flavour is Flavour.MARIADB:
                 columns = change.schema.columns
                 left_out = frozenset(each.name for each in columns if each.generated)
-        made = _Rows(event.table, left_out, event.operation, before, after, self._now, is_named)
+                lacking = frozenset(
+                    each.name for each in columns if each.may_be_lacking is not False
+                )
+        told = event.table, left_out, lacking, event.operation
+        made = _Rows(*told, before, after, self._now, is_named)
         return [(made, 64 * (len(before) + len(after)) * (1 + len(event.table.columns)))]
 
     def _learn(self, told: ModifiedTable, schema: TableSchema, at: Event) -> None:
@@ -816,6 +822,12 @@ class DatabaseTarget(Target):
     def _find(self, told: ModifiedTable, left_out: frozenset[str]) -> _Table:
         """The target's table, created or with the columns added that it lacks."""
         schema, name = self._place(told.database, told.name)
+        connection = self._connection
+        inspector = sa.inspect(connection)
+        exists = self._has_table(schema, name)
+        columns = inspector.get_columns(name, schema=schema) if exists else []
+        there = {column["name"]: column for column in columns}
+        left_out -= there.keys()
         table = sa.Table(
             name,
             sa.MetaData(),
@@ -831,14 +843,11 @@ class DatabaseTarget(Target):
             ),
             schema=schema,
         )
-        connection = self._connection
-        inspector = sa.inspect(connection)
-        if not self._has_table(schema, name):
+        if not exists:
             if schema is not None:
                 connection.execute(sa.schema.CreateSchema(schema, if_not_exists=True))
             table.create(connection)
             return _Table(told, table, (told.primary_key,), frozenset(), left_out)
-        there = {column["name"]: column for column in inspector.get_columns(name, schema=schema)}
         quote = self._engine.dialect.identifier_preparer.quote_identifier
         full = ".".join(quote(each) for each in (schema, name) if each)
         for column in table.columns:
@@ -924,6 +933,7 @@ class DatabaseTarget(Target):
                 found = self._one(known.table.delete().where(where))
             else:
                 new = self._values(known, rows.after[number])
+                _check_logged(known, rows, {*before, *rows.after[number]})
                 found = self._update(known, where, old, new)
             if not found and self._conflicts == "stop":
                 raise self._missing(known, rows.operation)
@@ -1046,6 +1056,25 @@ class DatabaseTarget(Target):
         return row.in_(sa.select(row).select_from(table).where(sa.and_(*same)).limit(1))
 
 
+def _check_logged(known: _Table, rows: _Rows, logged: set[str]) -> None:
+    """Raise SchemaError where an update lacks a value that may have changed, and the target does
+    not compute it.
+    """
+    lacks = rows.lacking.intersection(known.table.c.keys()) - known.not_written - logged
+    if lacks:
+        is_known = lacks <= rows.left_out
+        why = (
+            "which MariaDB generates: create these columns as generated ones in the target, or drop"
+            " them there"
+            if is_known
+            else "which MariaDB may generate, as its CREATE TABLE was not read: give a schema"
+            " (--schema FILE), or leave the table out (--exclude)"
+        )
+        raise SchemaError(
+            f"{known.name}: the log's update lacks the values of {', '.join(sorted(lacks))}, {why}"
+        )
+
+
 def _same_key(known: _Table, values: Mapping[str, Any]) -> Iterator[Any]:
     """The conditions for rows that have one of the keys of a row."""
     for key in known.keys:
@@ -1109,7 +1138,7 @@ def _state_of(told: ModifiedTable, schema: TableSchema) -> TableState:
             column.members,
             column.logical,
             column.nullable,
-            generated=column.generated,
+            generated=None if column.may_be_lacking is None else column.generated,
         )
         for told_column, column in zip(told.columns, schema.columns, strict=True)
     )

@@ -274,7 +274,7 @@ _COLUMN: Final[_Read] = {
     "logical": _logical,
     "nullable": _flag,
     "visible": _flag,
-    "generated": _flag,
+    "generated": _perhaps(_flag),
     "compressed": _flag,
 }
 _FOREIGN_KEY: Final[_Read] = {

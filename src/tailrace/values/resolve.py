@@ -144,7 +144,7 @@ def _column(
         collation=collation,
         members=members,
         logical=logical_of(spec.type, collation, known.logical if known else Logical.PLAIN),
-        generated=known is not None and known.generated,
+        generated=known is not None and bool(known.generated),
         # MariaDB 11.8 leaves all generated columns out of updates, 10.11 some of the virtual ones.
         may_be_lacking=(known.generated if known is not None and known.declared else None)
         if flavour is Flavour.MARIADB

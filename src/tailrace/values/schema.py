@@ -123,8 +123,8 @@ class ColumnDefinition:
     ``declared`` is the type as in SQL (``varchar(20)``, ``decimal(10,2)``). It is checked against
     the log and shown in errors; empty means unknown. ``collation`` is 63 for binary types and None
     where it does not apply or is unknown. ``visible`` is False for a column that ``SELECT *``
-    leaves out, ``generated`` is True for one that no INSERT may give, ``compressed`` is for
-    MariaDB's compressed columns.
+    leaves out, ``generated`` is True for one that no INSERT may give, None if only rows of it are
+    known; ``compressed`` is for MariaDB's compressed columns.
     """
 
     name: str
@@ -135,7 +135,7 @@ class ColumnDefinition:
     logical: Logical = Logical.PLAIN
     nullable: bool = True
     visible: bool = True
-    generated: bool = False
+    generated: bool | None = False
     compressed: bool = False
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tailrace.columns.read.planner import SplitPlanner
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from tailrace.columns import Split
     from tailrace.schema.catalogue import Learned
     from tailrace.schema.tables import TableState
-    from tailrace.storage import LogSeries
+    from tailrace.storage import LogFile, LogSeries
     from tailrace.values.schema import TableDefinition
 
 _AHEAD: Final = 4
@@ -166,7 +167,7 @@ class SourceCursor:
                 series,
                 known.position,
                 "bring the log's files back, or create a new lake",
-                lambda log: digests(log, known.offset) == (known.head, known.tail),
+                partial(is_same, state=known),
                 known.files,
             )
         self._series = series
@@ -235,6 +236,12 @@ class SourceCursor:
         """The bytes of log that the lake has not, up to ``end`` or the end of what was seen."""
         place = None if self._state is None else self._state.position
         return max(bytes_after(self._series.sizes, place, end), 0)
+
+
+def is_same(log: LogFile, state: SourceState) -> bool:
+    """Whether a file is the one that a lake has read up to a state."""
+    is_there = log.name == state.file and log.size >= state.offset
+    return is_there and digests(log, state.offset) == (state.head, state.tail)
 
 
 def _known(series: LogSeries, state: SourceState) -> Catalogue:

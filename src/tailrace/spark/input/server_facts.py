@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from tailrace.errors import ConnectionLost, ServerError, TailraceError
+from tailrace.errors import ServerError, TailraceError
 from tailrace.live.driver import translated
 from tailrace.live.tables import lower_case, not_to_be_seen, tables_of, unlogged_cascades
 from tailrace.spark.input.start_position import session_of
@@ -94,8 +94,7 @@ class AskedServers:
     def facts(self, name: str) -> ServerFacts | None:
         """A server's facts; None for files, and while a server cannot be asked.
 
-        Raises for a new lake what asking raises, but for a server that is not reached and whose URL
-        has a ``retry``, where no table is chosen by its name.
+        Raises for a new lake what asking raises: what the log lacks of its tables must be known.
         """
         due = self._due.get(name)
         if name in self._facts or name not in self.sources or (due or 0.0) > time.monotonic():
@@ -103,8 +102,7 @@ class AskedServers:
         try:
             self._facts[name] = ServerFacts.of(self.sources[name], self._wanted, self._given)
         except TailraceError as error:
-            waits = isinstance(error, ConnectionLost) and self.sources[name].retry_first
-            if self._wanted is not None and not (waits and self._wanted.takes_all):
+            if self._wanted is not None:
                 raise
             if due is None:
                 self._notice(

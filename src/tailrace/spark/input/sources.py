@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.closing import Closing
 from tailrace.columns.read.planner import is_written
+from tailrace.constants import MAGIC
 from tailrace.errors import (
     ConnectionLost,
     LakeTakenOver,
@@ -21,11 +22,12 @@ from tailrace.errors import (
 )
 from tailrace.live.scheme import names_server
 from tailrace.live.url import Source
+from tailrace.log_name import base_and_number
 from tailrace.position import bytes_after
 from tailrace.schema.catalogue_json import from_json
 from tailrace.selection import start_text
 from tailrace.sizes import bytes_of
-from tailrace.spark.input.cursor import SourceCursor
+from tailrace.spark.input.cursor import SourceCursor, is_same
 from tailrace.spark.input.folder import settled
 from tailrace.spark.input.lag import Lag, SourceMoment
 from tailrace.spark.input.server_facts import AskedServers
@@ -34,7 +36,7 @@ from tailrace.spark.input.start_position import SUFFIX, begin_of, forget
 from tailrace.storage import find_all
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from tailrace.position import Position
     from tailrace.schema.catalogue import Learned
@@ -134,6 +136,8 @@ class Sources(Closing):
             if log.name in self.received or any(log.name == one.name for one in self._found):
                 raise PipelineError(f"two sources are called {log.name!r}: give one of them")
             self.received[log.name] = log
+        found, self._found = self._found, []
+        self._found = self._named(found)
         servers = {name: log.source for name, log in self.received.items()}
         self.asked = AskedServers(servers, wanted, self._lowers_names, self._notice)
         try:
@@ -195,6 +199,7 @@ class Sources(Closing):
         ended = {name for name, each in self.received.items() if each.ended}
         series = self._settled() if self.files else []
         series += [one for each in self.received.values() if (one := each.look()) is not None]
+        here = {one.name for one in series} | self.received.keys()
         for one in _distinct(series):
             if one.name in ended or self._has_begin(one):
                 if (
@@ -202,6 +207,7 @@ class Sources(Closing):
                 ):  # in-doubt rows of closed files are read as they are
                     hold = self._follow or one.name in self.received or is_written(one.files[-1])
                     state = self._states().get(one.name)
+                    self._check_is_no_other(one, here)
                     begin = None if state is not None else self._begins.get(one.name)
                     self.cursors[one.name] = self.cursor(one, state, hold=hold, begin=begin)
                 self.cursors[one.name].look(one, enough=enough)
@@ -331,11 +337,47 @@ class Sources(Closing):
 
     def _settled(self) -> list[LogSeries]:
         """The series of files. Raises PipelineError where one that was there at first is gone."""
-        found = _distinct(settled(partial(find_all, self.files, self._keyring)))
+        found = settled(partial(find_all, self.files, self._keyring))
+        found = self._named(_distinct(found))
         missing = {one.name for one in self._found} - {one.name for one in found}
         if missing:
             raise PipelineError(f"source {min(missing)} is gone: bring its files back")
         return found
+
+    def _named(self, found: list[LogSeries]) -> list[LogSeries]:
+        """The series by the names that the lake, or this run, knows them by.
+
+        A folder's log is called ``folder`` where it is the only one, else ``folder/base``: other
+        logs that come and go must not make it another source.
+        """
+        known = {one.name: one.files[0].base for one in self._found}
+        known |= {name: base_and_number(each.file)[0] for name, each in self._states().items()}
+        taken = {one.name for one in found}
+
+        def name(one: LogSeries) -> str:
+            base = one.files[0].base
+            alone = one.name.removesuffix(f"/{base}")
+            other = f"{one.name}/{base}" if alone == one.name else alone
+            moved = known.get(one.name) != base and known.get(other) == base
+            return other if moved and other not in taken else one.name
+
+        return [replace(one, name=name(one)) for one in found]
+
+    def _check_is_no_other(self, series: LogSeries, here: Collection[str]) -> None:
+        """Raises PipelineError where the lake has this log as another source, which is not ``here``
+        now: the lake would have, or has, its rows twice.
+        """
+        states = self._states()
+        for name in states.keys() - here:
+            state = states[name]
+            if state.offset > len(MAGIC) and any(is_same(log, state) for log in series.files):
+                remedy = f"give its folder, file or URL as for {name}"
+                if series.name in states:
+                    remedy = "the lake has its rows twice, so create a new lake"
+                raise PipelineError(
+                    f"source {series.name} is the log that this lake has as source {name}:"
+                    f" {remedy}; if they are two servers' logs, give both"
+                )
 
     def cursor(
         self,

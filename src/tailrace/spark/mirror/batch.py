@@ -9,26 +9,22 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from tailrace.errors import PipelineError
 from tailrace.printable import printable
-from tailrace.schema.catalogue import CASE_REMEDY
 from tailrace.schema.catalogue_json import from_json, to_json
-from tailrace.schema.letter_case import lowered
 from tailrace.spark.lake.asides import Asides, since
 from tailrace.spark.lake.made import Made
 from tailrace.spark.manifest.damage import reading
 from tailrace.spark.manifest.manifest_json import with_status
 from tailrace.spark.mirror.complete import statuses
+from tailrace.spark.mirror.decode import check_sources, decode
 from tailrace.spark.mirror.helper_tables import Followed, follow, is_helper, left_over
 from tailrace.spark.mirror.report import report_of
-from tailrace.spark.mirror.splits import SplitJob, write_split
 from tailrace.spark.mirror.statements import (
     between,
     first_statement,
     placed,
     restarts,
 )
-from tailrace.spark.mirror.unnamed import missing_names
 from tailrace.spark.state.cascade.build import carry_out
 from tailrace.spark.state.cascade.keys import links_of
 from tailrace.spark.state.current import patching
@@ -40,7 +36,7 @@ from tailrace.spark.state.source_changes import SourceChanges, SourceTable, tabl
 from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -52,12 +48,12 @@ if TYPE_CHECKING:
     from tailrace.spark.input.server_log import Progress
     from tailrace.spark.lake.lake import Lake
     from tailrace.spark.manifest.lake_options import LakeOptions
-    from tailrace.spark.manifest.manifest import Manifest, SourceState
+    from tailrace.spark.manifest.manifest import SourceState
     from tailrace.spark.manifest.status import Status
     from tailrace.spark.mirror.complete import CompleteTables
-    from tailrace.spark.mirror.report import MirrorReport, SkippedStatements
-    from tailrace.spark.mirror.splits import Written
-    from tailrace.spark.mirror.unnamed import Answer, Missing
+    from tailrace.spark.mirror.decode import Decoded
+    from tailrace.spark.mirror.report import MirrorReport
+    from tailrace.spark.mirror.unnamed import Answer
     from tailrace.spark.mirror.wanted import WantedTables
     from tailrace.spark.parquet.data_folder import DataFolder
     from tailrace.spark.parquet.deleted import DeletedRows
@@ -179,15 +175,8 @@ class Batch:
         """The tables of each source that the batch reads although they are not selected."""
         self._restarts: dict[str, TableChange] = {}
         """The tables that come back with the statement that the batch begins with."""
-        self._files: dict[str, list[ChangeFile]] = {}
-        """The changelog files by table's key, in log order."""
-        self._quiet: dict[str, list[str]] = {}
-        """Files of the changes that do nothing to other rows, by source."""
         self._tables: dict[str, SourceTable] = {}
         """The tables that were built, by key."""
-        self._skipped: dict[str, SkippedStatements] = {}
-        self._written: set[Path] = set()
-        """The changelog files that tasks wrote."""
 
     def run(self, seconds: dict[str, float]) -> MirrorReport:
         """Make and commit it; ``seconds`` were spent before, by phase. Raises also `Cut`."""
@@ -201,13 +190,13 @@ class Batch:
         retried = again.keys or frozenset(self._restarts)
         self._asides = Asides(store.manifest, self._options.keep, retried, again.reached)
         places = store.begin()
-        self._read()
-        self._touched = self._concerned()
+        decoded = self._decoded()
+        self._touched = self._concerned(decoded)
         aside = (again.keys or frozenset()) - again.anew
         keys = None if self.looks else self._of_all_sources(self._touched)
         unusable = store.refresh(self._in_tasks, aside, keys)
         if store.places is not places:  # tables of others' files have become ours again
-            self._read()
+            decoded = self._decoded()
         self.looked = self.looks
         self._asides = replace(self._asides, before=store.manifest)
         for key, cause in unusable.items():
@@ -215,7 +204,7 @@ class Batch:
                 self._asides.fail_state(key, store.manifest.tables[key], cause)
         laps.lap("read")
         with reading(f"what the lake {store.label} has"):
-            made = self._made(laps)
+            made = self._made(decoded, laps)
             if again.keys is None:
                 made = replace(made, incomplete=self._incomplete(made))
                 self._cut_where_tables_end(made)
@@ -228,16 +217,16 @@ class Batch:
         report = report_of(
             manifest, landed, made.built, made.histories, size, laps.seconds, self._restarts.keys()
         )
-        return report if again.keys is not None else replace(report, skipped=self._skipped)
+        return report if again.keys is not None else replace(report, skipped=decoded.skipped)
 
-    def _concerned(self) -> frozenset[str]:
+    def _concerned(self, decoded: Decoded) -> frozenset[str]:
         """The keys of the tables that the batch is about: those with changes, and those that
         statements name. Where foreign keys are carried out, it may be about any table of a source.
         """
         tables = self._store.manifest.tables
         if self.again.keys is not None:
             return self.again.keys
-        found = {*self._files, *self._restarts}
+        found = {*decoded.files, *self._restarts}
         if self.setting.applies:
             found |= {key for key in tables if tables[key].source in self.taken}
         for source, each in self.taken.items():
@@ -250,6 +239,12 @@ class Batch:
         return frozenset(
             key for key in found if key not in tables or tables[key].source in self.taken
         )
+
+    def _decoded(self) -> Decoded:
+        every = [*self.taken.values(), *self.every.values()]
+        found = decode(self.setting, self.taken, self.again, self._asides, self._followed, every)
+        self.offers |= found.offers
+        return found
 
     def _of_all_sources(self, keys: Collection[str]) -> Collection[str]:
         """The keys of tables, and of shards those of the same tables of other sources."""
@@ -276,13 +271,13 @@ class Batch:
             if (place := between(self.taken[source].splits, tables)) is not None:
                 raise Cut(source, place)
 
-    def _made(self, laps: _Laps) -> Made:
+    def _made(self, decoded: Decoded, laps: _Laps) -> Made:
         """What the changes make of the committed states."""
         taken, again, asides = self.taken, self.again, self._asides
-        sources = self._changes()
+        sources = self._changes(decoded)
         followers: frozenset[str] = frozenset()
         if self.setting.applies:
-            sources, followers = self._carried_out(sources)
+            sources, followers = self._carried_out(decoded, sources)
             laps.lap("cascades")
         built: dict[str, Built] = {}
         if "current" in self._options.keep:
@@ -304,7 +299,7 @@ class Batch:
         known = dict(with_status(self._store.manifest.tables))
         if any(key not in known or known[key].set_aside is None for key in asides.tables):
             check_writable(self._store.staging)
-        gone = self._left_over(built.keys() | histories.keys() | self._files.keys())
+        gone = self._left_over(built.keys() | histories.keys() | decoded.files.keys())
         gone = {key for key in gone - asides.tables.keys() if again.has(key)}
         left_out = gone | not_kept
         built = {key: each for key, each in built.items() if key not in left_out}
@@ -327,7 +322,7 @@ class Batch:
             states[name] = self._knowing(name, again.known)
         landing = {
             key: found
-            for key, each in self._files.items()
+            for key, each in decoded.files.items()
             if key not in left_out and (found := self._landing(key, each))
         }
         return Made(
@@ -341,17 +336,19 @@ class Batch:
             anew=(again.anew | gone) - asides.tables.keys(),
             points=points,
             touched=self._touched | landing.keys() | built.keys() | histories.keys(),
-            written=frozenset(self._written) if "changelog" in self._options.keep else frozenset(),
+            written=frozenset(decoded.written)
+            if "changelog" in self._options.keep
+            else frozenset(),
         )
 
     def _carried_out(
-        self, sources: Mapping[str, SourceChanges]
+        self, decoded: Decoded, sources: Mapping[str, SourceChanges]
     ) -> tuple[dict[str, SourceChanges], frozenset[str]]:
         """What there is with what foreign keys did, and the keys of the tables that follow others.
 
         Their changes are put into the batch's files.
         """
-        again, files = self.again, self._files
+        again, files = self.again, decoded.files
         found: dict[str, SourceChanges] = {}
         followers: set[str] = set()
         top = self._store.staging / "cascades"
@@ -369,11 +366,11 @@ class Batch:
             done = carry_out(
                 changes,
                 mine,
-                self._quiet.get(source, ()),
+                decoded.quiet.get(source, ()),
                 unread,
                 self._in_tasks,
                 top / str(number),
-                self._to,
+                decoded.to,
                 keys,
             )
             for name, cause in done.failed.items():
@@ -383,13 +380,13 @@ class Batch:
                     self._fail(SourceTable(source, name), cause, all=True)
             for name, each in done.files.items():
                 files[self._key(source, name)] = list(each)
-                self._written |= {Path(file.path) for file in each}
+                decoded.written |= {Path(file.path) for file in each}
             for key in [self._key(source, str(TableName(*each))) for each in again.also]:
                 if not again.has(key):
                     files.pop(key, None)
             found[source] = replace(
                 changes,
-                files=self._files_of(source),
+                files=decoded.of_source(source),
                 aside=changes.aside | done.failed.keys(),
             )
         return found, frozenset(followers)
@@ -486,113 +483,6 @@ class Batch:
         else:
             asides.fail(key, source, TableName.parse(name), cause, all=all)
 
-    def _read(self) -> None:
-        """Decode all splits, and write their changelog files."""
-        folder = self._store.staging / "changelog"
-        taken, again, asides = self.taken, self.again, self._asides
-        options, setting = self._options, self.setting
-        self._files, self._quiet, self._skipped, self._written = {}, {}, {}, set()
-        kept = "changelog" in options.keep
-        self._to = self._store.places.changelogs(None if kept else folder)
-        asked = None if self._store.manifest.version else setting.wanted
-        tables = options.tables if asked is None else asked.tables
-        unread = {source: asides.unread(source) for source in taken}
-        jobs = [
-            SplitJob(
-                replace(split, changes=()),  # what statements did is worked out here
-                *(tables.with_also(self._followed[source].read), setting.statements),
-                folder,
-                self._to,
-                options.shards,
-                skip=unread[source],
-                only=again.read,
-                named=source in setting.servers,
-                cascades=setting.applies,
-            )
-            for source, each in taken.items()
-            for split in each.splits
-        ]
-        sizes = [job.split.end - job.split.start for job in jobs]
-        total = sum(sizes)
-        setting.tell("read", 0, total)
-        results = setting.workers.run(
-            write_split,
-            jobs,
-            total,
-            lambda finished: setting.tell("read", sum(sizes[:finished]), total),
-        )
-        if asked is not None:
-            every = [*taken.values(), *self.every.values()]
-            asked.read(_tables_of(every).union(*(each.met for each in results)))
-        for job, each in zip(jobs, results, strict=True):
-            if each.skipped is not None:
-                known = self._skipped.get(job.split.source)
-                now = each.skipped if known is None else known + each.skipped
-                self._skipped[job.split.source] = now
-            self._written |= {Path(file.path) for file in each.files}
-        parts, missing = self._named(jobs, results)
-        for source, written in parts:
-            for file in sorted(written.files, key=lambda each: each.first):
-                self._files.setdefault(self._key(source, file.name), []).append(file)
-            if written.quiet is not None:
-                self._quiet.setdefault(source, []).append(written.quiet)
-        failed = [(source, *each, True) for source, written in parts for each in written.failed]
-        for source, found in missing.items():
-            failed += [(source, *each, False) for each in found.failed.items()]
-        self._check_sources(
-            [SourceTable(file.source, file.name) for each in self._files.values() for file in each]
-            + [SourceTable(source, str(name)) for source, name, *_ in failed]
-        )
-        for source, name, cause, always in failed:
-            key = self._key(source, str(name))
-            self._files.pop(key, None)
-            if again.has(key) and (always or key not in asides.tables):
-                asides.fail(key, source, name, cause, all=True)
-        _check_case(self._store.manifest, taken, self._files, asides)
-
-    def _check_sources(self, tables: Iterable[SourceTable]) -> None:
-        """A table of the lake comes from one source, unless there are shards."""
-        found: dict[str, set[str]] = {}
-        for table in tables:
-            found.setdefault(self._key(*table), set()).add(table.source)
-        for key, sources in found.items():
-            if (known := self._store.manifest.tables.get(key)) is not None:
-                sources.add(known.source)
-            if len(sources) > 1:
-                raise PipelineError(
-                    f"table {key} is in the logs of {' and '.join(sorted(sources))}: mirror them "
-                    "into a lake each, leave it out of one with --tables, or begin a lake with "
-                    "--shards, which has a column _source"
-                )
-
-    def _named(
-        self, jobs: Sequence[SplitJob], results: Sequence[Written]
-    ) -> tuple[list[tuple[str, Written]], dict[str, Missing]]:
-        """What was read, by source, with rows that are taken without names; and what is missing.
-
-        What later rows tell of the missing names is in `offers`.
-        """
-        parts = [(job.split.source, each) for job, each in zip(jobs, results, strict=True)]
-        missing: dict[str, Missing] = {}
-        for source in self.taken.keys() & set(self.setting.servers):
-            splits = self.again.every or self.taken[source].splits
-            own = [each for name, each in parts if name == source]
-            missing[source] = found = missing_names(splits, own, self.again.answers)
-            self.offers |= found.offers
-        bare = {source: found.bare for source, found in missing.items() if found.bare}
-        parts = [(source, _without(each, bare.get(source, ()))) for source, each in parts]
-        more = []
-        for job in jobs:
-            if (source := job.split.source) in bare:
-                known = job.split.catalogue.without_learned(missing[source].forget)
-                split = replace(job.split, catalogue=known)
-                more.append(replace(job, split=split, only=frozenset(bare[source]), named=False))
-        total = sum(job.split.end - job.split.start for job in more)
-        read = self.setting.workers.run(write_split, more, total)
-        self._written |= {Path(file.path) for each in read for file in each.files}
-        parts += [(job.split.source, each) for job, each in zip(more, read, strict=True)]
-        return parts, missing
-
     def _with_gaps(self, histories: Mapping[str, Built]) -> dict[str, Built]:
         """The histories of tables that come back lack the versions since they stood still."""
         found = {}
@@ -612,7 +502,7 @@ class Batch:
             found[key] = replace(built, rows=rows)
         return found
 
-    def _changes(self) -> dict[str, SourceChanges]:
+    def _changes(self, decoded: Decoded) -> dict[str, SourceChanges]:
         """What is new of each source, and the states that its tables have in the lake."""
         again, asides = self.again, self._asides
         found = {}
@@ -633,7 +523,7 @@ class Batch:
                     asides.fail_state(key, table, failure(error))
             found[source] = SourceChanges(
                 each.splits,
-                self._files_of(source),
+                decoded.of_source(source),
                 current,
                 out=self._out,
                 histories=history,
@@ -659,9 +549,6 @@ class Batch:
     def _deleted(self, source: str, name: str) -> Mapping[str, DeletedRows]:
         return self._store.deleted(self._key(source, name))
 
-    def _files_of(self, source: str) -> dict[str, list[ChangeFile]]:
-        return {new[0].name: new for new in self._files.values() if new[0].source == source}
-
     def _built(
         self,
         part: str,
@@ -673,7 +560,7 @@ class Batch:
         folder.mkdir()
         keys = dict(self._options.keys)
         found = make([*sources.values()], self._in_tasks, folder, keys=keys)
-        self._check_sources(found)
+        check_sources(self.setting, found)
         built = {self._key(*table): each for table, each in found.items()}
         self._tables |= {self._key(*table): table for table in found}
         return {key: each for key, each in built.items() if self.again.has(key)}
@@ -756,55 +643,3 @@ class _Laps:
         now = time.perf_counter()
         self.seconds[phase] = now - self._clock
         self._clock = now
-
-
-def _without(written: Written, tables: Collection[TableName]) -> Written:
-    """A split's files but for those of tables."""
-    files = [each for each in written.files if (each.database, each.table) not in tables]
-    failed = tuple(each for each in written.failed if each[0] not in tables)
-    return written._replace(files=files, failed=failed)
-
-
-def _tables_of(taken: Iterable[Taken]) -> set[TableName]:
-    """The tables that the statements of logs tell of."""
-    found: set[TableName] = set()
-    for split in (split for each in taken for split in each.splits):
-        found |= {TableName(*each) for each in split.catalogue.names()}
-        names = [each.renamed or each.table for each in split.changes if each.kind != "drop"]
-        found |= {TableName.parse(one) for one in names if not one.endswith(".*")}
-    return found
-
-
-def _check_case(
-    manifest: Manifest,
-    taken: Mapping[str, Taken],
-    files: Mapping[str, Sequence[ChangeFile]],
-    asides: Asides,
-) -> None:
-    """Raises `PipelineError` for a statement about a table that has rows in lower case only.
-
-    Its server may put names into lower case, which the log has not shown so far.
-    """
-    every = [(one[0].source, one[0].database, one[0].table) for one in files.values()]
-    every += [(one.source, *one.name) for one in asides.tables.values()]
-    for source, each in taken.items():
-        fresh = {TableName(*names) for one, *names in every if one == source}
-
-        def there(name: TableName, source: str = source, fresh: set[TableName] = fresh) -> bool:
-            keys = (str(name), f"{source}/{name}")
-            known = (manifest.tables[key] for key in keys if key in manifest.tables)
-            return name in fresh or any(state.source == source for state in known)
-
-        for split in each.splits:
-            if split.catalogue.lowers_names is not None:
-                continue
-            for change in split.changes:
-                name = None if change.table.endswith(".*") else TableName.parse(change.table)
-                other = name and TableName(*map(lowered, name))
-                if name is None or other is None or other == name:
-                    continue
-                if there(other) and not there(name):
-                    raise PipelineError(
-                        f"{split.file}:{change.offset}: a statement names {name}, and rows {other},"
-                        f" which may be one table: {CASE_REMEDY}"
-                    )

@@ -110,9 +110,9 @@ def mirror(
     run's report names it and the reason. ``retry_tables`` are patterns of such tables to resume
     first, by reading the log from where they stopped; one that fails again stays set aside.
 
-    If the log of a server does not name a table's columns, and its CREATE TABLE was not read, the
-    server is asked for the definition (`tailrace.spark.mirror.unnamed`). If it does not fit the
-    rows, the table is set aside.
+    If the log of a server does not name a table's columns, or updates lack some that the server may
+    generate, and its CREATE TABLE was not read, the server is asked for the definition
+    (`tailrace.spark.mirror.unnamed`). If it does not fit the rows, the table is set aside.
 
     A table is incomplete if its CREATE TABLE is not in the log that is read: rows from before it
     may be missing (`tailrace.spark.mirror.complete`). A new lake is created with such tables only

@@ -31,7 +31,7 @@ class SplitJob:
     """A split to decode; changelog files go where ``to`` gives, others to ``folder``.
 
     With ``shards`` the files have a column ``_source``; with ``named`` they hold no rows of tables
-    whose columns nobody names. ``skip`` are tables whose
+    whose columns nobody names, and ``defined`` is as in `ChangelogFiles`. ``skip`` are tables whose
     rows are left out; with ``only``, so are those of all others than these.
     """
 
@@ -44,8 +44,14 @@ class SplitJob:
     skip: frozenset[TableName] = frozenset()
     only: frozenset[TableName] | None = None
     named: bool = False
+    defined: bool = False
     cascades: bool = False
     """Whether to note which changes do nothing to other rows (`Written.quiet`)."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of the log."""
+        return self.split.end - self.split.start
 
     def wants(self, database: str, table: str) -> bool:
         """Whether a table that is mirrored is read here."""
@@ -57,7 +63,8 @@ class Written(NamedTuple):
     """The changelog files of a split, and the tables that it has rows of, where these are kept.
 
     ``failed`` has the tables of which there is no file, and why; ``unnamed`` those of which rows
-    were left out, and ``by_log`` those whose columns the log names, where few are read.
+    were left out or lack columns, and ``by_log`` those whose columns the log names, where few are
+    read.
     """
 
     files: list[ChangeFile]
@@ -80,7 +87,10 @@ def write_split(job: SplitJob) -> Written:
     failed: dict[TableName, Failure] = {}
     while True:
         source = job.split.source if job.shards else None
-        files = ChangelogFiles(job.to, note=job.to.making.note, source=source, named=job.named)
+        note = job.to.making.note
+        files = ChangelogFiles(
+            job.to, note=note, source=source, named=job.named, defined=job.defined
+        )
         try:
             return _written(job, files)._replace(failed=tuple(failed.items()))
         except Exception as error:

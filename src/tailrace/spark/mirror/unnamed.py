@@ -1,5 +1,8 @@
 """Columns that the log does not name (``binlog_row_metadata=MINIMAL``): the server is asked.
 
+The server is also asked where MariaDB's updates lack columns that it may generate: the log does not
+mark generated columns, and only a definition determines them (`Column.may_be_lacking`).
+
 Where the CREATE TABLE was not read either, a table of a server is set aside. Then the server is
 asked for the table's definition, and for where its log ends. Once the lake has the log up to there,
 the table is taken up again with that definition: it is used where all that the log says of the rows
@@ -106,19 +109,21 @@ def missing_names(
     """
     unnamed: dict[TableName, list[Unnamed]] = {}
     by_log: dict[TableName, Named] = {}
-    by_server: dict[TableName, int] = {}
+    by_server: dict[TableName, tuple[int, bool]] = {}
     for written in results:
         for table, left_out in written.unnamed:
             unnamed.setdefault(table, []).append(left_out)
         for table, first_named in written.by_log:
             by_log.setdefault(table, first_named)
         for file in written.files:
-            if file.names == "server":
-                table = TableName(file.database, file.table)
-                by_server[table] = min(file.first, by_server.get(table, file.first))
+            table = TableName(file.database, file.table)
+            lacks = file.names != "server"
+            if not lacks or (file.partial and table in answers):
+                begin = file.first, lacks
+                by_server[table] = min(begin, by_server.get(table, begin))
     found = Missing()
     changes = table_changes(splits)
-    for table, first in by_server.items():
+    for table, (first, lacks) in by_server.items():
         answer = answers.get(table)
         if answer is None or answer.end is None:
             continue  # it was learned before what is read now
@@ -127,15 +132,15 @@ def missing_names(
             found.bare.add(table)
             found.forget.add(table)
         elif fate.changed is not None:
-            found.failed[table] = _changed(splits, first, fate.changed)
+            found.failed[table] = _changed(splits, first, fate.changed, lacks=lacks)
         elif fate.renamed is not None and answer.called is None:
             found.offers[table] = _other(splits, fate.name, fate.renamed)
-            found.failed[table] = _unread(splits, first, "", unnamed=True)
+            found.failed[table] = _unread(splits, first, lacks=lacks, unnamed=True)
     for table, rows in unnamed.items():
         first, last = rows[0].first, max(each.last for each in rows)
         answer, named = answers.get(table), by_log.get(table)
         fate = _fate(changes, table, first)
-        again = True
+        again, lacks = True, any(each.lacks for each in rows)
         if fate.gone:
             found.bare.add(table)
             found.failed.pop(table, None)
@@ -143,7 +148,7 @@ def missing_names(
             continue
         if answer is None or answer.by_log:
             again = answer is None
-        elif named is not None and _fits(named, rows, fate):
+        elif named is not None and not lacks and _fits(named, rows, fate):
             learned = Learned(_state(named.table), _place(splits, max(last, named.first)))
             found.offers[table] = Answer(learned, end=learned.end, by_log=True)
         elif fate.renamed is not None:
@@ -151,13 +156,15 @@ def missing_names(
         else:
             again = False
         if again:
-            found.failed[table] = _unread(splits, first, "", unnamed=True)
+            found.failed[table] = _unread(splits, first, lacks=lacks, unnamed=True)
         elif answer is not None and answer.learned is None:
-            found.failed[table] = _unread(splits, first, _untold(answer.reason))
+            why = _untold(answer.reason, lacks=lacks)
+            found.failed[table] = _unread(splits, first, why, lacks=lacks)
         elif fate.changed is not None:
-            found.failed[table] = _changed(splits, first, fate.changed)
+            found.failed[table] = _changed(splits, first, fate.changed, lacks=lacks)
         elif answer is not None and answer.learned is not None:
-            found.failed[table] = _unread(splits, first, _misfit(rows[0], answer.learned))
+            why = _misfit(rows[0], answer.learned)
+            found.failed[table] = _unread(splits, first, why, lacks=lacks)
     return found
 
 
@@ -216,19 +223,19 @@ def _state(table: TableSchema) -> TableState:
     return TableState(TableDefinition(table.database, table.table, columns, key))
 
 
-def _unread(splits: Sequence[Split], first: int, why: str, *, unnamed: bool = False) -> Failure:
-    return Failure(
-        f"the log does not name its columns from {_place(splits, first)} on "
-        f"(binlog_row_metadata=MINIMAL), and its CREATE TABLE was not read{why}",
-        unnamed=unnamed,
-    )
+def _unread(
+    splits: Sequence[Split], first: int, why: str = "", *, lacks: bool, unnamed: bool = False
+) -> Failure:
+    place = _place(splits, first)
+    what = f"the log does not name its columns from {place} on (binlog_row_metadata=MINIMAL)"
+    if lacks:
+        what = f"updates from {place} on lack columns, which the server may generate"
+    return Failure(f"{what}, and its CREATE TABLE was not read{why}", unnamed=unnamed)
 
 
-def _untold(reason: str) -> str:
-    return (
-        f"; the server does not tell them: {reason}. Give --schema FILE, or set "
-        "binlog_row_metadata=FULL on the source and wait for rows of it"
-    )
+def _untold(reason: str, *, lacks: bool) -> str:
+    other = ", or set binlog_row_metadata=FULL on the source and wait for rows of it"
+    return f"; the server does not tell them: {reason}. Give --schema FILE{'' if lacks else other}"
 
 
 def _misfit(rows: Unnamed, learned: Learned) -> str:
@@ -240,13 +247,13 @@ def _misfit(rows: Unnamed, learned: Learned) -> str:
     )
 
 
-def _changed(splits: Sequence[Split], first: int, seq: int) -> Failure:
-    failure = _unread(splits, first, "")
+def _changed(splits: Sequence[Split], first: int, seq: int, *, lacks: bool) -> Failure:
+    failure = _unread(splits, first, lacks=lacks)
+    first_step = "" if lacks else "set binlog_row_metadata=FULL on the source, and "
     return Failure(
         f"{failure.reason}; the server's definition is not that of these rows, as a statement at "
         f"{_place(splits, seq)} changed the table: they cannot be read",
-        needs="set binlog_row_metadata=FULL on the source, and create a new lake that begins after "
-        "that statement",
+        needs=f"{first_step}create a new lake that begins after that statement",
     )
 
 

@@ -87,12 +87,14 @@ class ChangeFile:
 class Unnamed:
     """Rows of a table whose columns nobody names: their least and greatest ``_seq``.
 
-    ``columns`` are those of the first: name, type and metadata of each.
+    ``columns`` are those of the first: name, type and metadata of each. With ``lacks`` the log
+    names them, but updates lack these, and it is unknown whether the server generates them.
     """
 
     first: int
     last: int
     columns: tuple[Column, ...]
+    lacks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,8 @@ class ChangelogFiles:
 
     The files of a table go to the folder that ``to`` gives; ``note`` is called before with those
     that are new. With ``source`` they have a column ``_source``
-    of that value. Where they are to be ``named``, `by_log` and `unnamed` tell who names columns.
+    of that value. Where they are to be ``named``, `by_log` and `unnamed` tell who names columns;
+    where they are to be ``defined``, `unnamed` also has updates that may lack a generated column.
     Raises `PipelineError` where writing fails.
     """
 
@@ -139,6 +142,7 @@ class ChangelogFiles:
         note: Callable[[Iterable[Path]], None] = lambda _: None,
         source: str | None = None,
         named: bool = False,
+        defined: bool = False,
         group_rows: int = ROW_GROUP_ROWS,
         group_bytes: int = ROW_GROUP_BYTES,
         kept_bytes: int = KEPT_BYTES,
@@ -148,6 +152,7 @@ class ChangelogFiles:
         self._note_folders = note
         self._source = source
         self._named = named
+        self._defined = defined
         self._group_rows = group_rows
         self._group_bytes = group_bytes
         self._kept_limit = kept_bytes
@@ -160,7 +165,7 @@ class ChangelogFiles:
         self._lacking: dict[tuple[str, str], dict[str, bool | None]] = {}
         self._met: dict[tuple[str, str], list[TableSchema]] = {}
         self.unnamed: dict[TableName, Unnamed] = {}
-        """The tables of which rows were left out (`leave_out`)."""
+        """The tables of which rows were left out (`leave_out`), or lack columns."""
         self.by_log: dict[TableName, Named] = {}
         """The tables whose columns the log names."""
 
@@ -170,7 +175,7 @@ class ChangelogFiles:
             column.name: column.may_be_lacking
             for column in table.columns
             if column.may_be_lacking
-            or (column.may_be_lacking is None and column.type not in _BLOBS)
+            or (column.may_be_lacking is None and (self._defined or column.type not in _BLOBS))
         }
         name = table.database, table.table
         if self._lacking.get(name, lacking) != lacking and name in self._tables:
@@ -284,7 +289,22 @@ class ChangelogFiles:
             table.partial = True
             key = _key(table.schema)
             table.moved = table.moved or _moves(rows, key)
-            table.unlogged |= unlogged_columns(rows, key, self._lacking.get(_names(rows), {}))
+            lacking = self._lacking.get(_names(rows), {})
+            table.unlogged |= unlogged_columns(rows, key, lacking)
+            unknown: dict[str, bool | None] = {
+                name: True for name, may_be in lacking.items() if may_be is None and self._defined
+            }
+            if unknown and (lacks := unlogged_columns(rows, key, unknown)):
+                self._note_lacking(_names(rows), rows.schema, first, last, tuple(sorted(lacks)))
+
+    def _note_lacking(
+        self, name: TableName, schema: pa.Schema, first: int, last: int, lacks: tuple[str, ...]
+    ) -> None:
+        """Keep the first updates that lack columns which the server may generate."""
+        names = schema.field("after").type.names
+        of_rows = (each for each in self._met[name] if [one.name for one in each.columns] == names)
+        known = self.unnamed.get(name) or Unnamed(first, last, next(of_rows).columns, lacks)
+        self.unnamed[name] = replace(known, last=max(last, known.last))
 
     def _close(self, name: tuple[str, str]) -> None:
         table = self._tables.pop(name)

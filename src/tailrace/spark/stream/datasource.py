@@ -105,7 +105,8 @@ class BinlogDataSource(DataSource):
       ``both``, or ``json``, as for several tables.
     - ``columns``: only these columns of the table are decoded; names with commas between.
     - ``schema``: an SQL file of CREATE TABLE statements, for logs that name no columns.
-    - ``lower_case_table_names``: that of the server that wrote the log (`tailrace.spark.mirror`).
+    - ``lower_case_table_names``: that of the server that wrote the log (`tailrace.spark.mirror`). A
+      server is asked. For files it is needed if patterns are not in lower case.
     - ``verify_checksums``: ``false`` does not verify checksums.
     - ``statements``: ``skip`` skips changes that were logged as statements.
     - ``split``: bytes of log for each partition, approximately (64 MiB).

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tailrace.errors import UsageError
-from tailrace.schema.letter_case import lowered
+from tailrace.live.scheme import names_server
+from tailrace.live.transport import ServerTransport
+from tailrace.log.sources import as_named
+from tailrace.schema.letter_case import lowers_names
 from tailrace.selection import start_of
 from tailrace.sizes import bytes_of
 from tailrace.spark.record.option import Option, choice, flag, names, number, parse, patterns
@@ -52,7 +55,8 @@ class Options:
 
     ``table`` is the one table whose columns are wanted; None for change records with images as
     JSON. ``images`` are of one table. ``lowers_names`` says whether the server that wrote the log
-    puts names into lower case, if that is known. The others are named as the options are.
+    puts names into lower case, if that is known; then so are ``tables`` and ``table``. The others
+    are named as the options are.
     """
 
     path: str
@@ -78,7 +82,8 @@ class Options:
     def of(cls, given: Mapping[str, str]) -> Options:
         """Understand what was given to ``.option(…)``, whatever the case of the names.
 
-        Raises UsageError.
+        A server is asked whether it puts names into lower case. Raises UsageError, also where it
+        does not answer and ``tables`` or ``exclude`` have letters in upper case.
         """
         options = parse(given, _READING, "format binlog")
         if not options["path"]:
@@ -86,10 +91,16 @@ class Options:
         tables, exclude, images, case = (
             options.pop(name) for name in ("tables", "exclude", "images", "lower_case_table_names")
         )
-        lowers_names = None if case is None else case != "0"
-        if lowers_names and tables is not None:
-            tables = tuple(map(lowered, tables))
-        table = None if tables is None or len(tables) > 1 else full_name(tables[0])
+        told, path = TableFilter.of(tables, exclude), options["path"]
+        asked = [ServerTransport.of_url(path)] if case is None and names_server(path) else []
+        known: Any = None if case is None else int(case)
+        wants, case = as_named(told, known, asked)
+        if asked and case is None and told != told.lowered():
+            raise UsageError(
+                f"{asked[0].name} does not answer whether it puts names of tables into lower case:"
+                ' start again once it does, or give its option("lower_case_table_names", …)'
+            )
+        table = full_name(wants.only[0]) if wants.only and not wants.only[1:] else None
         if images == "json":
             table = None
         one = "is for one table: give its full name by option tables, such as shop.orders"
@@ -99,12 +110,11 @@ class Options:
             raise UsageError(f"option columns {one}")
         if table is not None and exclude is not None:
             raise UsageError(f"option exclude: option tables is one table, {table}: leave it out")
-        wants = TableFilter.of(tables, exclude)
         return cls(
             table=table,
-            tables=wants.lowered() if lowers_names else wants,
+            tables=wants,
             images="both" if images == "both" else "row",
-            lowers_names=lowers_names,
+            lowers_names=lowers_names(case),
             **{re.sub("([A-Z])", r"_\1", name).lower(): each for name, each in options.items()},
         )
 
