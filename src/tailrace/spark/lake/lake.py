@@ -297,6 +297,21 @@ class Lake(LakeFolder):
             take(step, overrule=True)
             if step.table not in failed:
                 overruled.append(str(changed))
+        while others := self._tables.settle():  # no table has a step
+            changed = LakeChanged(
+                f"{self.label}: others have written to {min(others)} while the batch was committed"
+            )
+            if (
+                decided is None
+                and not failed
+                and not any(self._tables.has(each.table, manifest.version) for each in steps)
+                and self._journal.decide(WITHDRAW) == WITHDRAW
+            ):
+                self._withdraw()
+                raise changed
+            for step in (each for each in steps if each.table not in {*left, *failed}):
+                take(step, overrule=True)
+            overruled.append(str(changed))
         if failed:
             manifest = self._leave(manifest, steps, failed)
         manifest = _with_marks(manifest, marks, altered)
@@ -364,8 +379,12 @@ class Lake(LakeFolder):
             marks: dict[str, str | None] = {}
             try:
                 lists_files = self.manifest.options.lists_files
-                for step in () if lists_files else self._rest(key, state, status.batch):
+                steps = [] if lists_files else self._rest(key, state, status.batch)
+                for step in steps:
                     marks[step.table] = self._take(step, status.batch, overrule=True)
+                while self._tables.settle():
+                    for step in steps:
+                        marks[step.table] = self._take(step, status.batch, overrule=True)
             except Exception as error:  # noqa: BLE001 - `failure` raises what is not its own
                 failed[key] = failure(error)
             else:
