@@ -450,7 +450,7 @@ class Batch:
         found = statuses(self._store.manifest, self.taken, tables)
         if self.checks is not None:
             whole = not self.partly
-            self.checks.check(self._store.manifest, found, tables, self.taken, whole=whole)
+            self.checks.check(self._store.manifest, found, tables, self.every, whole=whole)
         return found
 
     def _landing(self, key: str, files: Sequence[ChangeFile]) -> Sequence[ChangeFile]:
