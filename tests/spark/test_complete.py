@@ -124,8 +124,7 @@ def test_a_table_that_has_its_name_in_a_later_batch(fresh_server, lake):
     for sql in (
         "CREATE DATABASE shop",
         "CREATE TABLE shop.p (a INT PRIMARY KEY)",
-        "CREATE TABLE shop.c (a INT PRIMARY KEY, b INT, "
-        "FOREIGN KEY (b) REFERENCES shop.p (a) ON UPDATE CASCADE)",
+        "CREATE TABLE shop.c (a INT PRIMARY KEY, b INT REFERENCES shop.p (a) ON UPDATE CASCADE)",
         "INSERT INTO shop.p VALUES (1)",
         "RENAME TABLE shop.p TO shop.q",
         "DELETE FROM shop.q",
