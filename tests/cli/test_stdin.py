@@ -20,10 +20,11 @@ from tailrace import Table
 from tailrace import changes as batches_of
 from tailrace import open as open_log
 from tailrace.constants import EventType as E
-from tailrace.errors import StorageError
+from tailrace.errors import StorageError, UsageError
 from tailrace.log.changes import Changes
 from tailrace.log.reader import Reader
 from tailrace.storage import find, pipe
+from tailrace.storage.files import find_one
 from tests.cases import each_case
 from tests.cli.test_errors import one_error
 from tests.events.made import MAGIC, query_body, raw_event, raw_format
@@ -225,6 +226,11 @@ def test_tailrace_open(tailrace, corpus):
         for p in paths
     )
     assert found == ("mariadb", wanted, None)
+
+
+def test_a_pipe_is_no_log_that_can_be_read_again():
+    with standard_input(b""), pytest.raises(UsageError, match="a pipe can be read once"):
+        find_one("-", why="")
 
 
 @each_case("name", ["mysql-9.7", "mariadb-11.8"])

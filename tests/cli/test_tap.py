@@ -1,6 +1,7 @@
 """``tailrace tap``: a consumer on any source."""
 
 import signal
+import subprocess
 import sys
 
 import pytest
@@ -113,6 +114,16 @@ def test_without_a_consumer_events_are_printed(run, shop):
     assert "\x1b" not in ran.out
     ran = run("tap", shop / "mysql", "--tables", "shop.nothing")
     assert (ran.status, "shop.nothing" in ran.err) == (2, True)
+
+
+def test_the_reader_of_its_output_goes_away(shop):
+    """In the middle, or with the last bytes that it has not written yet."""
+    command = f"{sys.executable} -m tailrace tap {shop / 'mysql'}"
+    for table in ("reviews", "products"):
+        script = f"{command} --tables '*.{table}' | head -n 1; echo ${{PIPESTATUS[0]}}"
+        ran = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+        assert ran.stdout.endswith("\n0\n"), table
+        assert "failed in close" not in ran.stderr
 
 
 @each_case(("number", "status"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])

@@ -202,4 +202,4 @@ def refused(source: Source, kind: type[TailraceError], told: str, **given: Any) 
 
 def opened(source: Source, identity: Identity | None = None) -> Session:
     """A session on a connection of its own."""
-    return Session.open(source, source.hosts[0], identity or Identity())
+    return Session.open(source, identity=identity)

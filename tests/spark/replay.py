@@ -37,7 +37,7 @@ def change_files(splits, folder, statements="error"):
     """What jobs write of splits, in a new folder: the files of each table, in the log's order."""
     files = {}
     folder.mkdir(parents=True, exist_ok=True)
-    to = ChangelogFolders(Making(folder, folder, 0, 0, plain=False), f"{folder}/", ".", "")
+    to = ChangelogFolders(Making(folder, folder, 0, 0, plain=False))
     jobs = [SplitJob(split, TableFilter(), statements, folder, to) for split in splits]
     for written in run(write_split, jobs):
         for _, cause in written.failed:
@@ -93,8 +93,9 @@ def current_states(source, folder, statements="skip", *, keys=None, patches=None
             place.mkdir(parents=True)
             files = change_files(some, place / "changelog", statements)
             committed = {name: (each.rows, each.paths) for name, each in built.items()}
-            changes = source_changes(some, files, committed, place, deleted=deleted_in(built))
-            built = with_deleted(built, by_name(build([changes], run, place, keys or {}, patches)))
+            more = {"deleted": deleted_in(built), "keys": keys or {}}
+            changes = source_changes(some, files, committed, place, **more)
+            built = with_deleted(built, by_name(build([changes], run, place, patches)))
         states |= built
     return states
 

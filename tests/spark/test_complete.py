@@ -118,6 +118,26 @@ def test_a_user_who_must_not_know_where_the_log_ends(begun, tmp_path):
         follow.wait_for(lambda: any("where the log ends" in each for each in said))
 
 
+def test_a_table_that_has_its_name_in_a_later_batch(fresh_server, lake):
+    """The log is cut where the foreign keys change that are carried out."""
+    server = fresh_server("mariadb-11.8", {"binlog_row_metadata": "FULL"})
+    for sql in (
+        "CREATE DATABASE shop",
+        "CREATE TABLE shop.p (a INT PRIMARY KEY)",
+        "CREATE TABLE shop.c (a INT PRIMARY KEY, b INT, "
+        "FOREIGN KEY (b) REFERENCES shop.p (a) ON UPDATE CASCADE)",
+        "INSERT INTO shop.p VALUES (1)",
+        "RENAME TABLE shop.p TO shop.q",
+        "DELETE FROM shop.q",
+        "RENAME TABLE shop.q TO shop.p",
+        "INSERT INTO shop.p VALUES (2)",
+    ):
+        server.execute(sql)
+    assert mirror(url_of(server), lake, cascades="apply").version > 1
+    assert not any(states(lake).values())
+    assert values(lake, "shop.p", "a") == [2]
+
+
 def test_a_table_that_is_created_while_the_server_is_asked(fresh_server, lake, monkeypatch):
     """Its CREATE TABLE comes in a later batch: nothing is missing of it."""
     server = fresh_server("mariadb-11.8", {"binlog_row_metadata": "FULL"})

@@ -24,7 +24,7 @@ from tailrace.spark.manifest.manifest import (
     TableRows,
     TableState,
 )
-from tailrace.spark.manifest.names import Folders, folder_name, version_of
+from tailrace.spark.manifest.names import Folders, folder_name, made_by
 from tailrace.spark.manifest.on_disk import LocalObjects
 from tailrace.spark.manifest.status import SET_ASIDE, Status
 from tests.spark.lake.journals import come_back
@@ -114,7 +114,7 @@ def test_tables_that_a_batch_is_not_about_are_linked_whole(tmp_path, monkeypatch
             files = [each for each in links if "part" in each]
             assert sorted({*links}.difference(files)) == ["now", "shop.a", "shop.b"]
             changelog = [each.name for each in (path / "shop.a" / "changelog").iterdir()]
-            assert sorted(map(version_of, changelog)) == [*range(1, number + 1)]
+            assert sorted(made_by(each)[0] for each in changelog) == [*range(1, number + 1)]
             assert number < 4 or len(files) < 6  # the others are those of a version that is gone
         assert (path / "shop.a").resolve() != folders[0]
         assert (path / "shop.b").resolve() == folders[1]

@@ -9,7 +9,7 @@ import pytest
 
 from tailrace.cli.mirror.command import mirror as command
 from tailrace.errors import GtidsAhead, LogPurged, PipelineError, TailraceError, UsageError
-from tailrace.live.session import Identity, Session
+from tailrace.live.session import Session
 from tailrace.live.url import Source
 from tailrace.position import Position
 from tailrace.spark import mirror
@@ -170,7 +170,7 @@ def test_a_new_lake_begins_where_the_url_says(name, settings, fresh_server, tmp_
         server.execute(sql)
     url = f"mysql://root@127.0.0.1:{server.port}/"
     source = Source.parse(url)
-    with Session.open(source, source.hosts[0], Identity()) as session:
+    with Session.open(source) as session:
         place, gtids = session.end(), str(session.executed())
     older = r"shop\.t is incomplete: rows from before binlog"
     with pytest.raises(PipelineError, match=older):
@@ -225,7 +225,7 @@ def created_before(fresh_server):
         server.execute(sql)
     server.execute("INSERT INTO d.t VALUES (1)")
     source = Source.parse(f"mysql://root@127.0.0.1:{server.port}/")
-    with Session.open(source, source.hosts[0], Identity()) as session:
+    with Session.open(source) as session:
         place = session.end()
     server.execute("INSERT INTO d.t VALUES (2)")
     return server, place

@@ -17,7 +17,7 @@ from tailrace.position import Position
 from tailrace.schema.tokens import SqlMode, TokenCursor, quoted_name, tokenize
 from tailrace.schema.user_schema import split
 from tailrace.sql import Statement, commands, script, statements, undo
-from tailrace.sql.logged import effects_of, pair, selected, statement_of
+from tailrace.sql.logged import effects_in, pair, selected, statement_of
 from tailrace.sql.text import comment, encoded, plain, quoted, string
 from tailrace.sql.triggers import Triggers
 from tailrace.storage import find
@@ -255,7 +255,7 @@ def test_a_definition_of_other_tables_names_these_only():
 @each_case(("sql", "names"), CUT)
 def test_a_drop_that_is_cut_down_loses_no_table_to_a_comment(sql, names):
     event = selected(query(sql), TableFilter(["shop.*"]))
-    assert [pair(effect.name) for effect in effects_of(event)] == names
+    assert [pair(effect.name) for effect in effects_in(event)] == names
 
 
 IN_UTF8 = "CREATE TABLE `t` (\n  `模` INT)"

@@ -10,10 +10,12 @@ from tailrace.errors import (
     KeyMissing,
     StorageError,
     TruncatedEvent,
+    UsageError,
 )
 from tailrace.log import open as open_log
 from tailrace.log_name import base_and_number
 from tailrace.storage import EventReader, LogFile, find, find_all
+from tailrace.storage.files import find_one
 from tailrace.storage.local import LocalStore
 from tailrace.storage.streams import file as streams
 from tailrace.writing import create
@@ -78,6 +80,14 @@ def test_several_base_names_are_several_series(tmp_path):
         "data/binlog": ["binlog.000004"],
         "data/relay-bin": ["relay-bin.000009"],
     }
+
+
+def test_one_series_that_can_be_read_again(tmp_path):
+    path = log(tmp_path, 1)
+    assert find_one(path, why="") == find(path)[0]
+    log(tmp_path, 1, base="relay")
+    with pytest.raises(UsageError, match=r"several logs .*binlog, .*relay\): one, please"):
+        find_one(tmp_path, why="one, please")
 
 
 def test_an_index_lists_files_beside_it_and_elsewhere(tmp_path):

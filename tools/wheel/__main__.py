@@ -48,6 +48,9 @@ def main(wanted: list[str]) -> int:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = ["", *project["optional-dependencies"]]
     check(sorted(PROMISES), sorted(extras), "extras with a check")
+    if not set(wanted) <= set(extras):
+        sys.stderr.write(f"usage: python -m tools.wheel [{'|'.join(extras[1:])}]...\n")
+        return 2
     with ExitStack() as stack:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tailrace-wheel-")))
         wheel, versions = built(work), locked(work)

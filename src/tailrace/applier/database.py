@@ -430,7 +430,8 @@ class DatabaseTarget(Target):
             found += self._views(at)
         except SchemaError as error:
             found.append(_View(reason=error.message))
-        for effect in self._catalogue.effects_of(at, at.form.flavour):
+        effects = self._catalogue.effects_of(at, at.form.flavour)
+        for effect in effects:
             match effect:
                 case DropTable():
                     found.append(("drop", *effect.name.key))
@@ -447,7 +448,7 @@ class DatabaseTarget(Target):
                 case _:
                     why = effect.reason if isinstance(effect, Unclear) else "rows come or go"
                     raise self._rejected(none, why).at(at.file, at.offset, at.name)
-        if self._catalogue.apply_event(at, at.form.flavour):
+        if self._catalogue.apply_event(at, at.form.flavour, effects):
             self._now = self._catalogue.copy()
             self._by_rows.clear()
         elif not found:

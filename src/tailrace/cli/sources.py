@@ -72,10 +72,10 @@ def check_file(source: Source, place: Position) -> None:
 
     If the user lacks the privilege, or the server cannot be reached, reading finds out.
     """
-    from tailrace.live.session import Identity, Session  # noqa: PLC0415 - as above
+    from tailrace.live.session import Session  # noqa: PLC0415 - as above
 
     try:
-        with Session.open(source, source.hosts[0], Identity()) as session:
+        with Session.open(source) as session:
             names = [name for name, _ in session.logs()]
     except (AccessDenied, ConnectionLost):
         return

@@ -111,7 +111,7 @@ def _close(consumer: Consumer) -> None:
     try:
         if callable(close):
             close()
-    except TailraceError:
+    except (TailraceError, BrokenPipeError):  # nobody reads standard output any more
         raise
     except Exception as error:
         raise failed(consumer, "close", error) from error

@@ -107,16 +107,18 @@ class Session(Closing):
     def open(
         cls,
         source: Source,
-        host: Host,
-        identity: Identity,
+        host: Host | None = None,
+        identity: Identity | None = None,
         *,
         wake: socket.socket | None = None,
     ) -> Self:
-        """Connect, and identify the server. Raises what `connect` raises.
+        """Connect to a host, by default the source's first, and identify the server.
 
-        When ``wake`` becomes readable, this call and later queries end with ConnectionLost.
+        Raises what `connect` raises. When ``wake`` becomes readable, this call and later queries
+        end with ConnectionLost.
         """
-        session = cls(source, host, identity, connect(source, host, wake=wake))
+        host = host or source.hosts[0]
+        session = cls(source, host, identity or Identity(), connect(source, host, wake=wake))
         try:
             session._identify()
         except BaseException:

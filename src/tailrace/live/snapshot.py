@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from tailrace.constants import ColumnType
 from tailrace.errors import AccessDenied, ServerError
 from tailrace.live.driver import SSCursor, err
-from tailrace.live.session import Identity, Session
+from tailrace.live.session import Session
 from tailrace.live.tables import (
     connected,
     created_by,
@@ -173,7 +173,7 @@ class _Reading:
 
 @contextmanager
 def _session(source: Source) -> Iterator[Session]:
-    with closing(Session.open(source, source.hosts[0], Identity())) as session:
+    with closing(Session.open(source)) as session:
         print_in_full(session)
         yield session
 

@@ -18,7 +18,7 @@ from tailrace.errors import (
 from tailrace.live.connect import connect
 from tailrace.live.driver import ServerAnswer, translated
 from tailrace.live.server_errors import UNKNOWN_VARIABLE
-from tailrace.live.session import Identity, Session
+from tailrace.live.session import Session
 from tailrace.printable import first_line, printable
 from tailrace.schema.foreign_keys import CASCADING, ForeignKey, logs_cascades
 from tailrace.schema.tokens import quoted_table
@@ -116,7 +116,7 @@ class Definitions:
 def definitions_of(source: Source, tables: Collection[TableName]) -> Definitions:
     """The current definitions of tables on the first host. Raises what connecting raises."""
     found: dict[TableName, TableState] = {}
-    with Session.open(source, source.hosts[0], Identity()) as session:
+    with Session.open(source) as session:
         print_in_full(session)
         now, _ = _all_created(session, tables)
         for _ in range(_TRIES):

@@ -210,7 +210,7 @@ class SourceEnd:
             self._wanted.clear()
             try:
                 if session is None:
-                    session = Session.open(self._source, self._source.hosts[0], self._identity)
+                    session = Session.open(self._source, identity=self._identity)
                 self._ask(session)
                 pause = _FIRST_PAUSE
                 wait.wait(_SECONDS)

@@ -50,7 +50,7 @@ def begin_of(
         return "oldest"
     if isinstance(start, Position):
         return Position(start.file, len(MAGIC))
-    session = Session.open(source, source.hosts[0], identity, wake=wake)
+    session = Session.open(source, identity=identity, wake=wake)
     try:
         at = find_time(session, start.microseconds) if isinstance(start, Time) else session.end()
         return Position(at.file, len(MAGIC))

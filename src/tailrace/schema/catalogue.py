@@ -379,10 +379,13 @@ class Catalogue:
         found = tuple(performed(effects(sql, database, session), self, session, ""))
         self._apply(sql, found, session)
 
-    def apply_event(self, event: QueryEvent, flavour: Flavour) -> bool:
+    def apply_event(
+        self, event: QueryEvent, flavour: Flavour, done: Iterable[Effect] | None = None
+    ) -> bool:
         """Apply a query event, with its session as given by its status variables.
 
-        Returns whether it is a statement that may change tables; any other is ignored.
+        ``done`` is what `effects_of` returned for it, if the caller has asked. Returns whether it
+        is a statement that may change tables; any other is ignored.
         """
         if not classify(event.sql).changes_schema:
             return False
@@ -393,7 +396,8 @@ class Catalogue:
             at = Position(event.file, event.offset)
             if self._learned:
                 self.settle(at)
-        done = self.effects_of(event, flavour)
+        if done is None:
+            done = self.effects_of(event, flavour)
         session, sql = session_of_event(event, flavour)
         if session is not None:
             self._apply(sql, done, session, at)

@@ -111,10 +111,6 @@ class Conversion:
         """Whether all values stay as they are."""
         return self.how is How.SAME
 
-    def same_values(self) -> bool:
-        """Whether values stay equal, in whatever type they are kept."""
-        return self.keeps or self.how is How.NUMBER
-
 
 @dataclass(frozen=True, slots=True)
 class Redeclared:

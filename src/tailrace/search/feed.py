@@ -19,7 +19,7 @@ from tailrace.log_mark import check_log, mark_of
 from tailrace.search.analysis import Analyser
 from tailrace.search.manifest import FILE, Manifest
 from tailrace.search.shard import ShardWriter
-from tailrace.sql.logged import effects_of, renaming
+from tailrace.sql.logged import effects_in, renaming
 from tailrace.storage.objects.url import names_object
 from tailrace.storage.versions import Versions
 from tailrace.table_filter import TableFilter
@@ -326,7 +326,7 @@ class Feed:
             return
         if self.server is None:
             names = ", ".join(map(str, sorted(unknown)))
-            renamed = any(renaming(effect) is not None for effect in effects_of(item.event))
+            renamed = any(renaming(effect) is not None for effect in effects_in(item.event))
             more = ", or select the table that was renamed, too (--tables)" if renamed else ""
             raise item.event.error(
                 f"{names}: rows came or went with a statement, and are not in the log:"

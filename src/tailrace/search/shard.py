@@ -508,7 +508,7 @@ class ShardWriter:
         effects = known.effects_of(event, event.form.flavour)
         alters = any(isinstance(each, AlterTable) for each in effects)
         defined = known.copy() if alters else known
-        if known.apply_event(event, event.form.flavour):
+        if known.apply_event(event, event.form.flavour, effects):
             self._redefined()
         for effect in effects:
             tables = {

@@ -138,7 +138,7 @@ def _create(options: Mapping[str, Any]) -> str:
     if not table:
         raise UsageError("which of the server's tables? Give option table, as shop.orders")
     source = Source.parse(options["server"])
-    with Session.open(source, source.hosts[0], Identity(source.server_id)) as session:
+    with Session.open(source, identity=Identity(source.server_id)) as session:
         if session.flavour is not flavour:
             raise UsageError(
                 f"{source.name} is a server of {session.flavour}, the log of {flavour}"

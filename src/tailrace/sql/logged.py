@@ -54,8 +54,11 @@ if TYPE_CHECKING:
     from tailrace.table_filter import TableFilter
 
 
-def effects_of(event: QueryEvent) -> tuple[Effect, ...]:
-    """The effects of a statement on tables and databases, in the session in which it ran."""
+def effects_in(event: QueryEvent) -> tuple[Effect, ...]:
+    """The effects that a statement's text has, in the session in which it ran.
+
+    `Catalogue.effects_of` returns those that it had on the tables that existed.
+    """
     session, sql = session_of_event(event, event.form.flavour)
     return () if session is None else effects(sql, event.database, session)
 
@@ -82,7 +85,7 @@ def concerns(event: QueryEvent, wants: Callable[[str, str], bool]) -> bool:
 
     A statement that is not understood is treated as one for all tables of its database.
     """
-    return any(wants(*table) for effect in effects_of(event) for table in _tables(effect, event))
+    return any(wants(*table) for effect in effects_in(event) for table in _tables(effect, event))
 
 
 def selected(event: QueryEvent, wants: TableFilter) -> QueryEvent | None:
@@ -92,7 +95,7 @@ def selected(event: QueryEvent, wants: TableFilter) -> QueryEvent | None:
     another definition also changes tables that are not requested, or reads one: the target may have
     tables of its own by these names.
     """
-    found = effects_of(event)
+    found = effects_in(event)
     kept = [_keeps(effect, event, wants) for effect in found]
     if all(each is False for each in kept):
         return None

@@ -28,7 +28,7 @@ from tailrace.schema.tokens import (
     quoted_table,
     tokenize,
 )
-from tailrace.sql.logged import client_charset, effects_of, pair, renaming
+from tailrace.sql.logged import client_charset, effects_in, pair, renaming
 from tailrace.sql.settings import of_rows
 from tailrace.sql.statement import Statement
 from tailrace.sql.text import encoded, string
@@ -195,7 +195,7 @@ class Triggers:
                 pass  # it is executed in its place
         yield statement
         if self._known:
-            for effect in effects_of(event):
+            for effect in effects_in(event):
                 self._follow(effect)
 
     def _create(self, cursor: TokenCursor, statement: Statement, database: str) -> bool:

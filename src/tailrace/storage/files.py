@@ -115,6 +115,26 @@ def keyring_of(source: Keyring | str | Path) -> Keyring:
     return find_keyring(source)
 
 
+def find_one(
+    source: str | Path,
+    keyring: Keyring | str | Path | None = None,
+    layers: Layers | None = None,
+    *,
+    why: str,
+) -> LogSeries:
+    """The one series of a source that can be read more than once; arguments are those of `find`.
+
+    Raises UsageError for several, which says ``why`` that is wrong, and for a pipe; and as `find`.
+    """
+    one, *more = find(source, keyring, layers)
+    if more:
+        names = ", ".join(each.name for each in (one, *more))
+        raise UsageError(f"{source}: it holds several logs ({names}): {why}")
+    if one.files[0].joined:
+        raise UsageError(f"{source}: a pipe can be read once: copy its log into a file first")
+    return one
+
+
 def find_all(
     sources: Iterable[str | Path],
     keyring: Keyring | str | Path | None = None,

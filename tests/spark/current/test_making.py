@@ -9,9 +9,9 @@ from tailrace.spark.manifest.manifest import DataFile
 from tailrace.spark.parquet.data_folder import DataFolder
 from tailrace.spark.state.current import making
 from tailrace.spark.state.current.flat import Target
+from tailrace.spark.state.current.jobs import Done, Work
 from tailrace.spark.state.current.making import Unit, make
 from tailrace.spark.state.current.plan import TablePlan
-from tailrace.spark.state.current.work import Done, Work
 from tailrace.spark.state.failure import RejectedError
 
 TARGET = Target(pa.schema([("a", pa.int64())]), ("a",))

@@ -74,7 +74,7 @@ class Histories:
         committed = {name: (each.rows, each.paths) for name, each in self.built.items()}
         changes = changes_of(place, committed)
         (place / "history").mkdir()
-        built = by_name(build_history([changes], run, place / "history", keys=self.keys))
+        built = by_name(build_history([changes], run, place / "history"))
         for name, each in built.items():
             self.closed.setdefault(name, []).extend(file.path for file in each.closed)
         self.built |= built
@@ -83,7 +83,7 @@ class Histories:
     def take_splits(self, splits):
         def changes(place, committed):
             files = change_files(splits, place / "changelog")
-            more = {"histories": committed, "wanted": self.wanted}
+            more = {"histories": committed, "wanted": self.wanted, "keys": self.keys}
             return source_changes(splits, files, {}, place, **more)
 
         return self.take(changes)

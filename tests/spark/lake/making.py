@@ -9,8 +9,9 @@ from contextlib import contextmanager
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tailrace.spark.lake.made import Made
+from tailrace.spark.lake.asides import Asides
 from tailrace.spark.lake.open import open_store
+from tailrace.spark.lake.plan import Made
 from tailrace.spark.manifest.lake_options import LakeOptions
 from tailrace.spark.manifest.manifest import DataFile, SourceState, TableRows
 from tailrace.spark.parquet.file import ParquetFile
@@ -105,7 +106,9 @@ def made(store, files, built, offset, keep=("changelog", "current"), shards=Fals
     kind = store._format
     options = LakeOptions(keep=keep, format=kind, shards=shards)
     at = SourceState("binlog.000001", offset, {}, "h", "t", {"version": 1})
-    return Made(files, built, {"mysql": at}, options, **more)
+    asides = more.pop("asides", None) or Asides(store.manifest, keep)
+    touched = more.pop("touched", frozenset({*store.manifest.tables, *files, *built}))
+    return Made(files, built, {"mysql": at}, options, asides, touched, **more)
 
 
 def batch(store, number, columns=COLUMNS, rows=10, **more):

@@ -11,9 +11,10 @@ from pyiceberg.expressions import EqualTo
 from tailrace.errors import LakeChanged, PipelineError
 from tailrace.spark.lake.asides import Asides, waiting
 from tailrace.spark.lake.delta.tables import DeltaTables
-from tailrace.spark.lake.iceberg.catalog import own_catalog
+from tailrace.spark.lake.iceberg.catalog import OwnCatalog, own_catalog
 from tailrace.spark.lake.iceberg.tables import IcebergTables
 from tailrace.spark.lake.open import open_store
+from tailrace.spark.manifest.journal import FINISH, Journal
 from tailrace.spark.parquet.footer import row_groups
 from tailrace.spark.state.current.keys import buckets
 from tailrace.spark.state.failure import Failure
@@ -338,6 +339,63 @@ def test_others_when_some_tables_have_a_batch(lake, name, monkeypatch):
     for each in ("shop.orders", "shop.sales"):
         assert as_rows(READERS[name](lake, each)) == expected(range(20))
         assert READERS[name](lake, f"{each}_changelog").num_rows == 20
+
+
+def publishing(patch, others):
+    """Others do something after all tables' commits are gathered, before they are published."""
+    publish = OwnCatalog.publish
+
+    def late(catalog):
+        if catalog.gathers and catalog._coming:
+            patch.setattr(OwnCatalog, "publish", publish)
+            others({each for each in catalog._written if each.is_file()})
+        return publish(catalog)
+
+    patch.setattr(OwnCatalog, "publish", late)
+
+
+def test_others_before_the_commits_are_published(tmp_path, monkeypatch):
+    """No table has the batch: it is rolled back, and leaves no file."""
+    lake = begun(tmp_path, "iceberg")
+    with reopened(lake, "iceberg") as store:
+        work = replacing(store)
+        written = set()
+
+        def others(files):
+            written.update(files)
+            iceberg_delete(lake, "shop.orders", 3)
+
+        with monkeypatch.context() as patch:
+            publishing(patch, others)
+            with pytest.raises(LakeChanged, match=r"others have written to shop\.orders while"):
+                store.commit(work)
+        assert (store.manifest.version, store.manifest.withdrawn, store.manifest.next) == (1, 2, 3)
+        assert len(written) > 4
+        assert not any(each.exists() for each in written)
+        assert not list(lake.glob("shop.orders*/**/part-000002-*"))
+        store.discard()
+        store.refresh(run)
+        assert by_bucket(store) == [0, 1, 2, 4, 5, 6, 7, 8, 9]
+        store.commit(replacing(store))
+    assert READERS["iceberg"](lake, "shop.orders_changelog").num_rows == 20
+
+
+def test_others_before_commits_are_published_that_are_to_be_finished(tmp_path, monkeypatch):
+    """It was decided before that the batch is not rolled back: others are overruled."""
+    lake = tmp_path / "lake"
+    with open_store(lake, "iceberg") as store:
+        store.commit(two_tables(store, 0))
+        with monkeypatch.context() as patch:
+            publishing(patch, lambda _: iceberg_delete(lake, "shop.sales", 3))
+            patch.setattr(Journal, "decide", lambda journal, outcome: FINISH)
+            with pytest.raises(PipelineError, match=r"overruled .*written to shop\.sales while"):
+                store.commit(two_tables(store, 1))
+        assert store.manifest.version == 2
+    with reopened(lake, "iceberg") as store:
+        assert store.manifest.version == 2
+    for each in ("shop.orders", "shop.sales"):
+        assert as_rows(READERS["iceberg"](lake, each)) == expected(range(20))
+        assert READERS["iceberg"](lake, f"{each}_changelog").num_rows == 20
 
 
 def test_a_table_that_is_there_already_is_not_taken(lake):

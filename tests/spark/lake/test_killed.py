@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from pyiceberg.catalog.sql import SqlCatalog
 
 from tailrace.spark.lake.delta import vectors
 from tailrace.spark.lake.delta.tables import DeltaTables
+from tailrace.spark.lake.iceberg.catalog import OwnCatalog
 from tailrace.spark.lake.iceberg.tables import IcebergTables
 from tailrace.spark.lake.lake import Lake
 from tailrace.spark.lake.open import open_store
@@ -69,8 +69,8 @@ def crashing(lake, name, fatal, make):
                 patch.setattr(Lake, "_finish", dying(Lake._finish))
                 patch.setattr(DeltaTables, "commit", dying(DeltaTables.commit))
                 patch.setattr(IcebergTables, "commit", dying(IcebergTables.commit))
-                patch.setattr(SqlCatalog, "commit_table", dying(SqlCatalog.commit_table))
-                patch.setattr(SqlCatalog, "create_table", dying(SqlCatalog.create_table))
+                for each in ("commit_table", "create_table", "publish"):
+                    patch.setattr(OwnCatalog, each, dying(getattr(OwnCatalog, each)))
                 patch.setattr(shutil, "rmtree", dying(shutil.rmtree))
                 store.commit(work)
                 patch.undo()

@@ -8,8 +8,12 @@ import pytest
 from tailrace.errors import PipelineError
 from tailrace.spark import mirror
 from tailrace.spark.lake import plan
+from tailrace.spark.lake.iceberg.tables import IcebergTables
 from tailrace.spark.lake.open import open_store
+from tailrace.spark.lake.places import Places
 from tailrace.spark.manifest.journal import Journal
+from tailrace.spark.manifest.making import Making
+from tailrace.spark.manifest.manifest import Manifest
 from tailrace.spark.manifest.names import folder_name, made_by
 from tailrace.table_name import TableName
 from tests.spark.history.landing import FORMATS, READERS
@@ -109,9 +113,9 @@ def test_a_note_removes_nothing_else(tmp_path, name, note):
     (tmp_path / "victim").mkdir()
     victim = tmp_path / "victim" / "part-000002-000001-0123456789ab.parquet"
     victim.write_text("mine")
-    (lake / "_tailrace" / "making.x.json").write_text(json.dumps(note))
+    (lake / "_tailrace" / "making.1.x.json").write_text(json.dumps(note))
     with (
-        pytest.raises(PipelineError, match=r"making\.x\.json cannot be read|outside"),
+        pytest.raises(PipelineError, match=r"making\.1\.x\.json cannot be read|outside"),
         open_store(lake, name),
     ):
         pass
@@ -126,6 +130,16 @@ def test_the_folders_of_changelogs(tmp_path, name):
             tables = store._tables
             path = tables.folder(tables.name(folder_name(*table), "changelog"))
             assert changelogs(table).path == path
+
+
+def test_the_folder_of_a_changelog_in_a_namespace(tmp_path):
+    """In a user's catalogue a table is named after its database, too."""
+    tables = IcebergTables(None, tmp_path, "lake.shop")
+    making = Making(tmp_path, tmp_path, 1, 1, plain=True)
+    changelogs = Places(tables, Manifest(), making).changelogs(None)
+    for table in (ORDERS, TableName("<table>", "<database>")):
+        path = tables.folder(tables.name(folder_name(*table), "changelog"))
+        assert changelogs(table).path == path
 
 
 @pytest.mark.slow

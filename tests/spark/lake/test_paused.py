@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from pyiceberg.catalog.sql import SqlCatalog
 
 from tailrace.errors import LakeChanged, LakeTakenOver, PipelineError
 from tailrace.spark.lake import claim
 from tailrace.spark.lake.claim import Claim
 from tailrace.spark.lake.delta.tables import DeltaTables
+from tailrace.spark.lake.iceberg.catalog import OwnCatalog
 from tailrace.spark.lake.iceberg.tables import IcebergTables
 from tailrace.spark.lake.lake import Lake
 from tailrace.spark.lake.open import open_store
@@ -35,7 +35,7 @@ PATCHED = [
     *((Path, each) for each in STEPS),
     *((LocalObjects, each) for each in ("list", "put", "read", "remove")),
     *((tables, "commit") for tables in (DeltaTables, IcebergTables)),
-    *((SqlCatalog, each) for each in ("commit_table", "create_table")),
+    *((OwnCatalog, each) for each in ("commit_table", "create_table", "publish")),
     *((os, "fsync"), (shutil, "rmtree"), (Lake, "_finish")),
 ]
 

@@ -12,9 +12,9 @@ from tailrace.errors import PipelineError
 from tailrace.spark.lake import plan
 from tailrace.spark.lake.asides import Asides
 from tailrace.spark.lake.lake import Lake
-from tailrace.spark.lake.made import Made
 from tailrace.spark.lake.open import open_store
 from tailrace.spark.lake.parquet.tables import ParquetTables
+from tailrace.spark.lake.plan import Made
 from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.manifest.journal import Journal
 from tailrace.spark.state.built import Built
@@ -79,7 +79,7 @@ def taken_up(store, name):
     before, keys = store.manifest, frozenset([name])
     built = {name: Built(before.tables[name].current, store.paths(name, "current"))}
     asides = Asides(before, before.options.keep, keys)
-    return Made({}, built, {}, before.options, asides=asides, touched=keys)
+    return Made({}, built, {}, before.options, asides, keys)
 
 
 def retry(lake, name, end=None):

@@ -410,7 +410,7 @@ class Scan:
         self._catalogue.settle(Position(self.log.name, event.offset or 0))
         done = self._catalogue.effects_of(event, flavour)
         definitions = [self._definition(effect) for effect in done]
-        self._catalogue.apply_event(event, flavour)
+        self._catalogue.apply_event(event, flavour, done)
         if self._catalogue.lowers_names and not self._context.lowers_names:  # the event shows it
             self._context.lower_names()
         session, sql = session_of_event(event, flavour)

@@ -32,7 +32,6 @@ from tailrace.errors import (
     LogReset,
     StorageError,
     TailraceError,
-    UsageError,
 )
 from tailrace.events import EventHeader, RotateEvent
 from tailrace.events.format_description import check_magic, file_flags
@@ -41,8 +40,7 @@ from tailrace.gtid import GtidState, advanced
 from tailrace.gtid.state import STATES
 from tailrace.position import Position
 from tailrace.replication.source.blocks import BlockCache
-from tailrace.storage import find
-from tailrace.storage.files import successor
+from tailrace.storage.files import find_one, successor
 from tailrace.storage.growth import Readers, growing_at, place_of, tell_growth_to
 from tailrace.storage.head import FileHead
 from tailrace.storage.identity import edges
@@ -348,16 +346,8 @@ class ServedLogs:
 
     def _list(self) -> None:
         """Find the files. Raises StorageError, UsageError."""
-        series = find(self.source, self._keyring, self._layers)
-        if len(series) != 1:
-            names = ", ".join(each.name for each in series)
-            raise UsageError(
-                f"{self.source}: it holds the logs of several servers ({names}): serve the folder"
-                " or the index of one"
-            )
-        if series[0].files[0].joined:
-            raise UsageError(f"{self.source}: a pipe can be read once, and so cannot be served")
-        logs = series[0].files
+        why = "serve the folder or the index of one server"
+        logs = find_one(self.source, self._keyring, self._layers, why=why).files
         known = {file.name: file for file in self._files}
         there = [known[log.name] for log in logs if log.name in known]
         if self._files and not self._files[-1].replaced:

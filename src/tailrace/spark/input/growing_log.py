@@ -12,6 +12,7 @@ from tailrace.cache import own_cache
 from tailrace.errors import StorageError, UsageError
 from tailrace.gtid import GtidState
 from tailrace.live.scheme import names_server
+from tailrace.live.session import Session
 from tailrace.live.url import Source
 from tailrace.position import Position
 from tailrace.selection import one_start
@@ -19,8 +20,8 @@ from tailrace.spark.input.folder import settled
 from tailrace.spark.input.header_index import BEGIN
 from tailrace.spark.input.saved_index import SavedIndices
 from tailrace.spark.input.server_log import SPOOL_LIMIT, Room, ServerLog
-from tailrace.spark.input.start_position import after_gtids, check_begin, session_of
-from tailrace.storage import find
+from tailrace.spark.input.start_position import after_gtids, check_begin
+from tailrace.storage.files import find_one
 from tailrace.transports import SeriesTransport
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class GrowingLog:
         end = time.monotonic() + (_AWAY_SECONDS if place is not None else 0.0)
         while True:
             try:
-                (series,) = settled(self._find)
+                (series,) = settled(lambda: [self._find()])
             except StorageError:
                 if time.monotonic() >= end:
                     raise
@@ -72,23 +73,13 @@ class GrowingLog:
         """
         if folder is not None:
             return SavedIndices(folder)
-        log = self._find()[0].files[0]
+        log = self._find().files[0]
         name = hashlib.sha256(f"{log.place}/{log.base}".encode()).hexdigest()[:16]
         return SavedIndices(own_cache("index") / name)
 
-    def _find(self) -> list[LogSeries]:
-        found = find(self._path, self._keyring)
-        if len(found) != 1:
-            names = ", ".join(series.name for series in found)
-            raise UsageError(
-                f"{self._path} has several logs ({names}): a stream is of one, so that its offset"
-                " is one place: give each a query of its own"
-            )
-        if found[0].files[0].joined:
-            raise UsageError(
-                f"{self._path}: a stream reads its log more than once: not from a pipe"
-            )
-        return found
+    def _find(self) -> LogSeries:
+        why = "a stream's offset is a place in one log: give each a query of its own"
+        return find_one(self._path, self._keyring, why=why)
 
     def upto_now(
         self,
@@ -255,14 +246,14 @@ class StreamedServer(GrowingLog):
         return self._end()
 
     def _end(self) -> Position:
-        with session_of(self._source) as session:
+        with Session.open(self._source) as session:
             return session.end()
 
     def begin(self, backlog: Backlog) -> Position:
         """As `GrowingLog.begin`; raises UsageError also if the copy lacks files that it needs."""
         first = self.look().files[0].name
         if self.start != "now" and not isinstance(self.start, Position):
-            with session_of(self._source) as session:
+            with Session.open(self._source) as session:
                 oldest = session.oldest_log()
             if Position(oldest, 0) < Position(first, 0):
                 raise UsageError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -50,6 +51,26 @@ class SourceMoment:
     held: str | None = None
     connected: bool = True
     full: bool = False
+
+
+class Rate:
+    """Amounts a second, over the last ``within`` seconds."""
+
+    def __init__(self, within: float = 10.0) -> None:
+        self._within = within
+        self._counts: deque[tuple[float, float, tuple[int, ...]]] = deque()
+
+    def add(self, seconds: float, *amounts: int) -> list[float]:
+        """Count a batch that took ``seconds`` and is done now: each of its amounts a second."""
+        now = time.monotonic()
+        self._counts.append((now, seconds, amounts))
+        while self._counts[0][0] < now - self._within:
+            self._counts.popleft()
+        first, took, _ = self._counts[0]
+        since = max(now - first + took, 1e-3)
+        return [
+            sum(each) / since for each in zip(*(some for *_, some in self._counts), strict=True)
+        ]
 
 
 def second_of(log: LogFile, offset: int) -> int | None:

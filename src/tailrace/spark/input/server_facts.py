@@ -7,10 +7,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from tailrace.errors import ConnectionLost, ServerError, TailraceError
+from tailrace.errors import ServerError, TailraceError
 from tailrace.live.driver import translated
+from tailrace.live.session import Session
 from tailrace.live.tables import lower_case, not_to_be_seen, tables_of, unlogged_cascades
-from tailrace.spark.input.start_position import session_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -52,7 +52,7 @@ class ServerFacts:
         ``wanted`` are the tables of a new lake. If the user has said whether the server puts names
         into lower case, ``given``, that counts for them.
         """
-        with session_of(source) as session, translated(session.name):
+        with Session.open(source) as session, translated(session.name):
             connection = session.connection
             lowers = None
             with suppress(ServerError), translated(session.name):  # a source of replicas only
@@ -94,8 +94,7 @@ class AskedServers:
     def facts(self, name: str) -> ServerFacts | None:
         """A server's facts; None for files, and while a server cannot be asked.
 
-        Raises for a new lake what asking raises, but for a server that is not reached and whose URL
-        has a ``retry``, where no table is chosen by its name.
+        Raises for a new lake what asking raises: what the log lacks of its tables must be known.
         """
         due = self._due.get(name)
         if name in self._facts or name not in self.sources or (due or 0.0) > time.monotonic():
@@ -103,8 +102,7 @@ class AskedServers:
         try:
             self._facts[name] = ServerFacts.of(self.sources[name], self._wanted, self._given)
         except TailraceError as error:
-            waits = isinstance(error, ConnectionLost) and self.sources[name].retry_first
-            if self._wanted is not None and not (waits and self._wanted.takes_all):
+            if self._wanted is not None:
                 raise
             if due is None:
                 self._notice(

@@ -22,7 +22,7 @@ from tailrace.constants import MAGIC
 from tailrace.errors import StorageError, UsageError
 from tailrace.gtid import GtidSet
 from tailrace.live.feed import find_time
-from tailrace.live.session import Identity, Session
+from tailrace.live.session import Session
 from tailrace.live.transport import ServerStream, ServerTransport
 from tailrace.log.events import gtids_at
 from tailrace.log_name import file_number
@@ -99,11 +99,6 @@ def _load(path: Path) -> tuple[Position, str]:
         return Position(file, offset), start
 
 
-def session_of(source: Source) -> Session:
-    """A session on a server, to ask it where its log begins and ends."""
-    return Session.open(source, source.hosts[0], Identity())
-
-
 def located(source: Source, end: Position | None) -> Position | None:
     """Where a server's log is to be read from by the start in its URL; None: from its oldest file.
     ``end`` is as in `begin_of`.
@@ -115,7 +110,7 @@ def located(source: Source, end: Position | None) -> Position | None:
         return start if isinstance(start, Position) else None
     if start == "now" and end is not None:
         return end
-    with session_of(source) as session:
+    with Session.open(source) as session:
         end = session.end()
         if start == "now":
             return end

@@ -136,7 +136,7 @@ class Claim:
         if runs:
             raise PipelineError(
                 f"{self._lake} is being written to by another process "
-                f"({_called(generation, token)}): wait for it to end"
+                f"({_called(generation, token)}): stop it, or wait for it to end"
             )
         if runs is None:
             self.rival = generation, token

@@ -150,35 +150,10 @@ class LakeFolder(Closing):
     def _recover(self) -> None:
         """Take up what is committed, finish what was prepared, and remove what was not."""
 
-    @abstractmethod
-    def _clean(self) -> None:
-        """Remove what a run left over that did not come to its end, and what is too old."""
-
-    def _clean_after(self) -> None:
-        """As `_clean`, after a commit, and empty staging."""
-        self.check_owner()
-        try:
-            self.discard()
-            self._clean()
-        except OSError:  # the commit is done: what is left over is the next run's to remove
-            return
-
     def discard(self) -> None:
         """Drop what is in staging."""
         shutil.rmtree(self.staging, ignore_errors=True)
         self.staging.mkdir(parents=True, exist_ok=True)
-
-    def _fence(self) -> None:
-        """Let nothing come of the batch that a process before may be about to prepare."""
-        if self._claim.rival and not self._journal.prepared:
-            self._journal.fence()
-            self.manifest = self._journal.manifest
-
-    def _read(self) -> None:
-        """Read the state of the last batch that is done."""
-        self._journal.read()
-        self.manifest = self._journal.manifest
-        self.check_owner()  # whoever takes over from here on knows the next batch's number, too
 
 
 def generation_of(path: Path) -> int:

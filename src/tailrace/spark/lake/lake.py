@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from tailrace.spark.lake.made import Made
+    from tailrace.spark.lake.plan import Made
     from tailrace.spark.lake.steps import Step
     from tailrace.spark.lake.tables import Tables
     from tailrace.spark.manifest.manifest import Manifest, TableState
@@ -94,10 +94,14 @@ class Lake(LakeFolder):
             with contextlib.suppress(OSError):  # `format_of` takes it for a lake of parquet
                 (self._inner / "versions").rmdir()
         self._tables.open(self._claim.generation, self.staging)
-        self._read()
+        self._journal.read()
+        self.manifest = self._journal.manifest
+        self.check_owner()  # whoever takes over from here on knows the next batch's number, too
         check_format(self.label, self.manifest, self._format)
         self._tables.check_shown(self.manifest.version, self._journal.prepared)
-        self._fence()
+        if self._claim.rival and not self._journal.prepared:
+            self._journal.fence()  # the process before may be about to prepare a batch
+            self.manifest = self._journal.manifest
         for left in self._inner.glob("*.tmp"):
             left.unlink(missing_ok=True)
         self._undo()
@@ -182,10 +186,9 @@ class Lake(LakeFolder):
         Raises LakeChanged, with nothing of it in the lake, where others wrote to the tables since
         `refresh`.
         """
-        made = replace(made, asides=made.asides_of(self.manifest))
         failed: dict[str, Exception] = {}
         marks, altered = look(self._tables, self.manifest, failed, self._retried, self._keys)
-        asides = made.asides_of(self.manifest)
+        asides = made.asides
         for key, error in failed.items():
             asides.fail_state(key, self.manifest.tables[key], failure(error))
         altered = [
@@ -203,18 +206,28 @@ class Lake(LakeFolder):
         steps = [replace(step, base=marks.get(step.table)) for step in steps]
         # who finds that others were first can take the batch back as long as no table has it
         steps.sort(key=lambda step: step.base is None)
-        new = self._new_files(steps)
-        unlisted = {each.parent for each in made.written - new}
-        places.making.sweep(places.folders - {each.parent for each in new} | unlisted, new)
-        self._commit(manifest, steps)
-        self._clean_after()
+        self._commit(manifest, steps, made.written)
+        self.check_owner()
+        with contextlib.suppress(OSError):  # what is left over is the next run's to remove
+            self.discard()
+            self._clean()
         return self.manifest
 
-    def _commit(self, manifest: Manifest, steps: Sequence[Step]) -> None:
+    def _commit(
+        self, manifest: Manifest, steps: Sequence[Step], written: Collection[Path] = ()
+    ) -> None:
+        """Commit a batch, without those files of it that came into no table."""
         if self._journal.prepared:
             raise PipelineError(f"{self.label}: a batch before was not finished: open it again")
         try:
-            new = self._new_files(steps)
+            new = {
+                self._tables.folder(step.table) / name
+                for step in steps
+                for name in (*step.adds, *(each.target for each in step.merges))
+            }
+            unlisted = {each.parent for each in {*written} - new}
+            folders = self.places.folders - {each.parent for each in new} | unlisted
+            self.places.making.sweep(folders, new)
             above = {folder for each in new for folder in each.parents}
             to_disk([*new, *(each for each in above if each.is_relative_to(self._tables.top))])
             self._tried = manifest.version
@@ -222,13 +235,6 @@ class Lake(LakeFolder):
             self._finish(manifest, steps)
         except OSError as error:
             raise failed(self.path, error) from error
-
-    def _new_files(self, steps: Sequence[Step]) -> set[Path]:
-        return {
-            self._tables.folder(step.table) / name
-            for step in steps
-            for name in (*step.adds, *(each.target for each in step.merges))
-        }
 
     def _finish(self, manifest: Manifest, steps: Sequence[Step]) -> None:
         """Do what a prepared batch does, as far as it is not done, and call it the last one.
@@ -291,13 +297,28 @@ class Lake(LakeFolder):
             take(step, overrule=True)
             if step.table not in failed:
                 overruled.append(str(changed))
+        while others := self._tables.settle():  # no table has a step
+            changed = LakeChanged(
+                f"{self.label}: others have written to {min(others)} while the batch was committed"
+            )
+            if (
+                decided is None
+                and not failed
+                and not any(self._tables.has(each.table, manifest.version) for each in steps)
+                and self._journal.decide(WITHDRAW) == WITHDRAW
+            ):
+                self._withdraw()
+                raise changed
+            for step in (each for each in steps if each.table not in {*left, *failed}):
+                take(step, overrule=True)
+            overruled.append(str(changed))
         if failed:
             manifest = self._leave(manifest, steps, failed)
         manifest = _with_marks(manifest, marks, altered)
         self._tables.show(manifest.version)
         self._journal.done(manifest)
         self.manifest = manifest
-        for note in self._inner.glob("making.*"):
+        for note in self._making.notes():
             note.unlink(missing_ok=True)
         if overruled:
             raise PipelineError(
@@ -358,8 +379,12 @@ class Lake(LakeFolder):
             marks: dict[str, str | None] = {}
             try:
                 lists_files = self.manifest.options.lists_files
-                for step in () if lists_files else self._rest(key, state, status.batch):
+                steps = [] if lists_files else self._rest(key, state, status.batch)
+                for step in steps:
                     marks[step.table] = self._take(step, status.batch, overrule=True)
+                while self._tables.settle():
+                    for step in steps:
+                        marks[step.table] = self._take(step, status.batch, overrule=True)
             except Exception as error:  # noqa: BLE001 - `failure` raises what is not its own
                 failed[key] = failure(error)
             else:
@@ -388,7 +413,7 @@ class Lake(LakeFolder):
     def _undo(self) -> None:
         """Remove the files of batches that were never prepared, and the notes of them."""
         found: dict[int, set[Path]] = {}
-        notes = list(self._inner.glob("making.*"))
+        notes = self._making.notes()
         for note in notes:
             with reading_file(note, "where the files of a batch are"):
                 content = read_json(note)
@@ -405,6 +430,7 @@ class Lake(LakeFolder):
             note.unlink(missing_ok=True)
 
     def _clean(self) -> None:
+        """Remove what a run left over that did not come to its end, and what is too old."""
         self._journal.clean()
         self._tables.clean(self.manifest.version)
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from tailrace.spark.manifest.making import ChangelogFolders
+from tailrace.spark.manifest.making import ANY_TABLE, ChangelogFolders
 from tailrace.spark.manifest.names import Folders, folded
 from tailrace.spark.parquet.shapes import merged, plain_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     import pyarrow as pa
@@ -59,31 +59,40 @@ class Places:
             found = self.tables.name(own, part)
             while folded(found) in self._taken:
                 found += "_"
+            self.tables.check_new(found)
             self._taken.add(folded(found))
         self._names[table, part] = found
         return found
 
     def folder(self, table: TableName, part: str, columns: pa.Schema) -> DataFolder:
-        """Where a job puts rows of a table that has these columns.
-
-        In a history the same columns always get the same names. Raises `PipelineError`.
-        """
-        name = self.name(table, part)
-        found = self.making.folder(self.tables.folder(name))
+        """Where a job puts rows of a table that has these columns. Raises `PipelineError`."""
+        found = self.making.folder(self.tables.folder(self.name(table, part)))
         self.folders.add(found.path)
+        return replace(found, names=self.names(table, part, columns))
+
+    def names(self, table: TableName, part: str, columns: pa.Schema) -> Mapping[str, str]:
+        """What a part's files call these columns of the table, where not the same.
+
+        A history's versions have the columns that the table had while they were valid, and a name
+        that was reused (DROP and CREATE, or ALTER to another type) stands for two types. As in a
+        changelog, values stay under the name while its type is wide enough; otherwise they go to a
+        column whose name has the type, ``price__string`` (`tailrace.spark.parquet.shapes`). The
+        same columns always get the same names.
+        """
         if part != "history":
-            return found
+            return {}
+        name = self.name(table, part)
         known = (each.shapes.get(part) for each in self._states(table))
         shape = self.shapes.get(name) or next((each for each in known if each is not None), None)
         self.shapes[name], names = merged(shape, plain_schema(columns))
-        return replace(found, names=names)
+        return names
 
     def changelogs(self, staging: Path | None) -> ChangelogFolders:
         """Where tasks put changelog files; in staging, if there is to be no changelog."""
         if staging is not None:
-            making = replace(self.making, top=staging)
-            return ChangelogFolders(making, f"{staging}/", ".", "")
-        return ChangelogFolders(self.making, *self.tables.changelogs())
+            return ChangelogFolders(replace(self.making, top=staging))
+        pattern = self.tables.folder(self.tables.name(ANY_TABLE, "changelog"))
+        return ChangelogFolders(self.making, str(pattern.relative_to(self.tables.top)))
 
     def note(self) -> None:
         """Note the folders that are to take files; before these are written."""

@@ -1,9 +1,9 @@
-"""What a batch does to a lake: the next manifest, the steps, and where files go."""
+"""A batch of a lake: what was made for it, the next manifest, the steps, and where files go."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -22,33 +22,55 @@ from tailrace.spark.manifest.manifest_json import with_status
 from tailrace.spark.manifest.status import INCOMPLETE
 from tailrace.spark.parquet.deleted import NO_ROWS, deleted_rows, joined
 from tailrace.spark.parquet.shapes import as_arrow, merged, plain_schema
+from tailrace.spark.record.types import SHARD
 from tailrace.spark.state.built import Built
-from tailrace.spark.state.current.flat import SEQ, STAMP
-from tailrace.spark.state.current.rows import RAW
+from tailrace.spark.state.current.rows import STATE_FIELDS
 from tailrace.spark.state.failure import all_done, failure
 from tailrace.spark.state.history.jobs import HISTORY_FIELDS
-from tailrace.spark.state.history.shape import shaped
 from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from tailrace.spark.lake.asides import Asides
-    from tailrace.spark.lake.made import Made
     from tailrace.spark.lake.places import Places
     from tailrace.spark.lake.tables import Tables
     from tailrace.spark.manifest.lake_options import LakeOptions
-    from tailrace.spark.manifest.manifest import TableRows
+    from tailrace.spark.manifest.manifest import SourceState, TableRows
+    from tailrace.spark.manifest.status import Status
     from tailrace.spark.parquet.deleted import DeletedRows, Rows
     from tailrace.spark.runtime.tasks import Runner
     from tailrace.spark.state.changelog import ChangeFile
+    from tailrace.spark.state.source_changes import SourceTable
 
-_SOURCE: Final = pa.field("_source", pa.string())
-STATE_FIELDS: Final = (
-    pa.field(STAMP, pa.timestamp("us", "UTC")),
-    pa.field(SEQ, pa.decimal128(38, 0)),
-    pa.field(RAW, pa.map_(pa.string(), pa.string())),
-)
+_SHARD: Final = pa.field(SHARD, pa.string())
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a run has made: changelog files and current states by table, and the sources' ends.
+
+    ``asides`` are the tables that are set aside, to which others may come that cannot be put into
+    the lake. Tables in ``anew`` lose what they had.
+    """
+
+    files: Mapping[str, Sequence[ChangeFile]]
+    built: Mapping[str, Built]
+    sources: Mapping[str, SourceState]
+    options: LakeOptions
+    asides: Asides
+    touched: frozenset[str]
+    """The tables that the batch is about: others stay as they are."""
+    histories: Mapping[str, Built] = field(default_factory=dict)
+    origins: Mapping[str, SourceTable] = field(default_factory=dict)
+    """The tables in ``built`` or ``histories`` that statements gave their names."""
+    anew: frozenset[str] = frozenset()
+    incomplete: Mapping[str, Status | None] = field(default_factory=dict)
+    """The tables that are incomplete from now on, and with None those that are so no more."""
+    points: Mapping[str, Mapping[str, SourceState]] = field(default_factory=dict)
+    """Where tables may stand still from now on, besides their sources' ends."""
+    written: frozenset[Path] = frozenset()
+    """All changelog files that tasks wrote, those that come into no table too."""
 
 
 @dataclass
@@ -76,7 +98,7 @@ class TableBatch:
         A table that is set aside stays as it is, but for a changelog that continues. What cannot be
         put into the lake is set aside: then there is no step for it.
         """
-        asides = made.asides_of(self.before)
+        asides = made.asides
         steps, copies = len(self.steps), len(self.copies)
         going = [
             part
@@ -86,7 +108,7 @@ class TableBatch:
         ]  # of several sources that have the table some may stand still
         found = dict(states)
         try:
-            made = self._with_standing(states, made, asides)
+            made = self._with_standing(states, made)
             if "changelog" in going:
                 found = self._changelog(found, made)
             if "current" in going:
@@ -131,16 +153,16 @@ class TableBatch:
             elif _mark(states, part) != _mark(before, part):
                 self.steps.append(Step(name))
 
-    def _with_standing(self, states: Mapping[str, TableState], made: Made, asides: Asides) -> Made:
+    def _with_standing(self, states: Mapping[str, TableState], made: Made) -> Made:
         """What was made, with what stays of the states that stand still."""
         built, histories = dict(made.built), dict(made.histories)
         for key, state in states.items():
             moved = key in made.built  # the last state of a table that was renamed so
-            stays = not made.touches(key)
-            stands = stays or asides.stands(key, "current")
+            stays = key not in made.touched
+            stands = stays or made.asides.stands(key, "current")
             if stands and state.current is not None and not moved:
                 built[key] = Built(state.current, paths_of(self.tables, state, "current"))
-            stands = stays or asides.stands(key, "history")
+            stands = stays or made.asides.stands(key, "history")
             if stands and state.history is not None:
                 histories[key] = Built(state.history, paths_of(self.tables, state, "history"))
         return replace(made, built=built, histories=histories)
@@ -188,8 +210,7 @@ class TableBatch:
         for key, state in states.items():
             built = made.built.get(key)
             if built is None:
-                stands = made.asides_of(self.before).stands(key, "current")
-                stands = stands or not made.touches(key)
+                stands = key not in made.touched or made.asides.stands(key, "current")
                 found[key] = replace(state, current=None, dropped=state.dropped or not stands)
                 continue
             places = self._states(name, "part", built.rows.places, built.paths, adds, stays)
@@ -241,13 +262,14 @@ class TableBatch:
         adds: list[str] = []
         stays: list[str] = []
         merges: list[Merge] = []
-        shape = self.places.shapes.get(name, before)
         for key, state in states.items():
             built = made.histories.get(key)
             if built is None:
                 found[key] = replace(state, history=None)
                 continue
-            shape, closed, names = shaped(shape, built)
+            called = partial(self.places.names, state.full_name, "history")
+            closed = [called(each.columns) for each in built.closed]
+            names = called(built.rows.columns)
             fresh: list[DataFile] = []
             opened = self._states(name, "open", built.rows.files, built.paths, adds, stays, names)
             for each, new in zip(built.closed, closed, strict=True):
@@ -256,6 +278,7 @@ class TableBatch:
             files, small = self._grown(state, "history", name, built.rows.closed, fresh, merges)
             history = replace(built.rows, files=opened, closed=files)
             found[key] = replace(state, history=history, small=small)
+        shape = self.places.shapes.get(name, before)
         if shape is None or not len(shape):
             return found
         anew = bool(made.anew & set(states))
@@ -360,24 +383,14 @@ def plan(places: Places, before: Manifest, made: Made, run: Runner) -> tuple[Man
     states: dict[str, TableState] = {}
     for group in groups.values():
         states.update(batch.put(group, made))
-    return next_manifest(before, made, states), batch.steps
-
-
-def next_manifest(before: Manifest, made: Made, fresh: dict[str, TableState]) -> Manifest:
-    """The manifest of the version after ``before``."""
-    for key, status in made.incomplete.items():
-        if (state := fresh.get(key) or before.tables.get(key)) is not None:
-            fresh[key] = state.with_status(INCOMPLETE, status)
     known = before.tables
-    tables = lazy(known).updated({k: each for k, each in fresh.items() if each is not known.get(k)})
-    sources = {**before.sources, **made.sources}
-    return Manifest(
-        before.next,
-        made.options,
-        sources,
-        tables,
-        points(before, sources, (each for _, each in with_status(tables)), made.points),
-    )
+    for key, status in made.incomplete.items():
+        if key in states or key in known:
+            states[key] = (states.get(key) or known[key]).with_status(INCOMPLETE, status)
+    fresh = {key: each for key, each in states.items() if each is not known.get(key)}
+    tables, sources = lazy(known).updated(fresh), {**before.sources, **made.sources}
+    later = points(before, sources, (each for _, each in with_status(tables)), made.points)
+    return Manifest(before.next, made.options, sources, tables, later), batch.steps
 
 
 def table_states(places: Places, before: Manifest, made: Made) -> dict[str, TableState]:
@@ -385,9 +398,8 @@ def table_states(places: Places, before: Manifest, made: Made) -> dict[str, Tabl
     they had before; of shards, also what other sources have of them.
     """
     found = {}
-    aside = made.asides_of(before).tables
-    keys = before.tables if made.touched is None else made.touched
-    for name in sorted({*keys, *made.files, *made.built, *made.histories, *aside}):
+    aside = made.asides.tables
+    for name in sorted({*made.touched, *made.files, *made.built, *made.histories, *aside}):
         known = before.tables.get(name) or _renamed(name, made)
         if known is None and name in aside and name not in made.files:
             each = aside[name]
@@ -500,7 +512,7 @@ def state_schema(states: Mapping[str, TableState], part: str, shards: bool) -> p
 
 def _state_schema(columns: pa.Schema, part: str, shards: bool) -> pa.Schema:
     fields = HISTORY_FIELDS if part == "history" else STATE_FIELDS
-    return pa.schema([*columns, *((_SOURCE,) if shards else ()), *fields])
+    return pa.schema([*columns, *((_SHARD,) if shards else ()), *fields])
 
 
 def _changelog_schema(columns: pa.Schema, shards: bool) -> pa.Schema:
@@ -508,7 +520,7 @@ def _changelog_schema(columns: pa.Schema, shards: bool) -> pa.Schema:
     fields = [field.with_nullable(True) for field in METADATA_FIELDS]
     if shards:
         at = next(i for i, each in enumerate(fields) if each.name == "_server_id") + 1
-        fields.insert(at, _SOURCE)
+        fields.insert(at, _SHARD)
     return pa.schema([*fields, pa.field("before", image), pa.field("after", image)])
 
 

@@ -12,12 +12,13 @@ import pyarrow.compute as pc
 
 from tailrace.errors import PipelineError
 from tailrace.spark.lake.folder import INNER, read_committed
-from tailrace.spark.lake.formats import locate
 from tailrace.spark.lake.iceberg.paths import data_file
+from tailrace.spark.lake.open import folder_of, locate
 from tailrace.spark.manifest.journal import FOLDER
-from tailrace.spark.manifest.paths import lake_path, within
+from tailrace.spark.manifest.paths import within
 from tailrace.spark.parquet.deleted import NO_ROWS, without
 from tailrace.spark.parquet.footer import row_groups
+from tailrace.spark.record.types import SHARD
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -55,11 +56,11 @@ class LakeFile:
             raise FileNotFoundError(self.path)
         gone = NO_ROWS if self.deleted is None else self.deleted.read()
         first = 0
-        for group in row_groups(self.path, columns if shard is None else [*columns, "_source"]):
+        for group in row_groups(self.path, columns if shard is None else [*columns, SHARD]):
             rows = without(group, first, gone)
             first += group.num_rows
             if shard is not None:
-                rows = rows.filter(pc.equal(rows.column("_source").cast(pa.string()), shard))
+                rows = rows.filter(pc.equal(rows.column(SHARD).cast(pa.string()), shard))
             yield rows
 
 
@@ -166,16 +167,3 @@ def _stamp(inner: Path) -> tuple[str, frozenset[str]]:
     with suppress(OSError):
         shown = str((inner / "now").readlink())
     return shown, names
-
-
-def folder_of(lake: str | Path) -> Path:
-    """The folder that has a lake's ``_tailrace``; of Iceberg's also by CATALOG.SCHEMA."""
-    path = lake_path(lake)
-    if path.exists() or "/" in str(lake) or "." not in str(lake):
-        return path
-    try:
-        from tailrace.spark.lake.iceberg.catalog import named  # noqa: PLC0415 - an extra's
-    except ImportError:
-        return path
-    found = named(lake)
-    return path if found is None else found.folder

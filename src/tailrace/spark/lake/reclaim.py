@@ -19,19 +19,19 @@ import pyarrow.compute as pc
 
 from tailrace.errors import PipelineError
 from tailrace.spark.lake.iceberg.paths import data_file
-from tailrace.spark.lake.plan import STATE_FIELDS, listed, state_schema, summed
+from tailrace.spark.lake.plan import listed, state_schema, summed
 from tailrace.spark.lake.steps import Step, unread_deletes
 from tailrace.spark.manifest.lazy_tables import lazy
 from tailrace.spark.manifest.manifest import DataFile
 from tailrace.spark.parquet.deleted import NO_ROWS, without
 from tailrace.spark.parquet.footer import as_written, row_groups
-from tailrace.spark.parquet.shapes import merged, plain_schema
+from tailrace.spark.record.types import SHARD
 from tailrace.spark.state.current import raw
 from tailrace.spark.state.current.flat import SEQ
 from tailrace.spark.state.current.fold import key_columns
 from tailrace.spark.state.current.keys import buckets
 from tailrace.spark.state.current.pieces import bytes_in
-from tailrace.spark.state.current.rows import RAW, ROW_GROUP
+from tailrace.spark.state.current.rows import RAW, ROW_GROUP, STATE_FIELDS
 from tailrace.spark.state.failure import all_done, failure
 from tailrace.spark.state.history.jobs import HISTORY_FIELDS
 from tailrace.spark.state.spill import read_spill, write_spill
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     Failed = dict[str, Exception]
     Looked = tuple[dict[str, str | None], list["Part"]]
 
-_SOURCE: Final = "_source"
 _OPEN: Final = "_is_current"
 
 
@@ -72,13 +71,6 @@ class Part:
         """The table's mark since Tailrace last wrote to it; None if that is not known."""
         marks = (table.marks.get(self.part) for table in self.states.values())
         return next((each for each in marks if each is not None), None)
-
-    def names(self, key: str) -> dict[str, str]:
-        """What the columns of a state's open rows are called in the table, where not the same."""
-        state = self.state(key)
-        if state is None:
-            return {}
-        return merged(self.states[key].shapes[self.part], plain_schema(state.columns))[1]
 
     def fail(self, error: Exception, failed: Failed) -> None:
         """Note why the table cannot be used; raises what is not its own failure."""
@@ -311,7 +303,7 @@ def take(job: TakeJob) -> _Taken:
         for number, target in enumerate(job.targets):
             rows = every
             if target.source is not None:
-                rows = rows.filter(pc.equal(rows.column(_SOURCE), target.source))
+                rows = rows.filter(pc.equal(rows.column(SHARD), target.source))
             if target.open:
                 is_open = rows.column(_OPEN).fill_null(False)
                 ended = rows.filter(pc.invert(is_open))
@@ -359,7 +351,7 @@ def _written(places: Places, part: Part, folder: Path, run: Runner) -> dict[str,
             state.key,
             max(1, len(state.files)),
             state.columns,
-            part.names(key),
+            places.names(part.states[key].full_name, part.part, state.columns),
             part.part == "history",
         )
         for key in part.states
@@ -443,5 +435,5 @@ def _under_own_names(rows: pa.Table, target: _Target) -> pa.Table:
     own = target.columns.names
     shape = [target.names.get(each, each) for each in own]
     ours = [field.name for field in (*STATE_FIELDS, *HISTORY_FIELDS)]
-    ours = [each for each in (_SOURCE, *dict.fromkeys(ours)) if each in rows.schema.names]
+    ours = [each for each in (SHARD, *dict.fromkeys(ours)) if each in rows.schema.names]
     return rows.select([*shape, *ours]).rename_columns([*own, *ours])

@@ -13,7 +13,7 @@ from tailrace.printable import first_line, printable
 from tailrace.spark.manifest.damage import DAMAGE, damaged
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
     from pathlib import Path
 
     from tailrace.spark.lake.steps import Content, Step
@@ -34,7 +34,7 @@ class Tables(ABC):
     top: Path
 
     def __init_subclass__(cls) -> None:
-        for name in ("name", "mark", "content", "check", "commit", "has"):
+        for name in ("check_new", "mark", "content", "check", "commit", "has"):
             if name in cls.__dict__:
                 setattr(cls, name, _with_our_errors(cls.__dict__[name], writes=name == "commit"))
 
@@ -51,11 +51,8 @@ class Tables(ABC):
         (`manifest.names`); ``part`` is one of those kept.
         """
 
-    @abstractmethod
-    def changelogs(self) -> tuple[str, str, str]:
-        """What the path of a changelog's folder is made of: what is before its table's name, what
-        is in that for the dot, and what follows.
-        """
+    def check_new(self, table: str) -> None:  # noqa: B027 - as above
+        """Raise `PipelineError` where a new table's name is that of something else."""
 
     @abstractmethod
     def folder(self, table: str) -> Path:
@@ -79,11 +76,19 @@ class Tables(ABC):
     def commit(self, step: Step, batch: int, *, overrule: bool = False) -> str | None:
         """Make a step seen, with the batch's number, in one commit; done before, do nothing.
 
+        A format may gather steps, which readers see after `settle`.
+
         The table's mark after that commit; None if it was done before and is not known any more.
         Raises LakeChanged, and does nothing, where the table's mark is not the step's ``base``. To
         ``overrule`` is to do the step nevertheless: the files that are to stay have exactly the
         deleted rows that they had at ``base``, and those that the step deletes.
         """
+
+    def settle(self) -> Collection[str]:
+        """Make the steps seen that `commit` gathered, all at once. If others wrote to some of the
+        tables meanwhile, it does nothing, forgets the steps, and returns these tables.
+        """
+        return ()
 
     def has(self, table: str, batch: int) -> bool:  # noqa: ARG002 - others have
         """Whether a table has a batch in a commit of its own."""

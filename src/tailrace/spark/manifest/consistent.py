@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tailrace.printable import short_repr
 from tailrace.spark.manifest.lake_options import KEEP
-from tailrace.spark.manifest.names import version_of
+from tailrace.spark.manifest.names import made_by
 from tailrace.spark.manifest.status import KINDS
 
 if TYPE_CHECKING:
@@ -124,7 +124,10 @@ def _check_files(manifest: Manifest, files: Iterable[DataFile], *, named: bool) 
         seen.add(file.name)
         if bool(file.name) != named:
             raise ValueError(f"a file is called {file.name!r}")
-        if named and version_of(file.name) > manifest.version:
+        made = made_by(file.name)
+        if named and made is None:
+            raise ValueError(f"{file.name[:40]!r} is no data file of a lake")
+        if made is not None and made[0] > manifest.version:
             raise ValueError(f"{file.name} is of a version to come")
         if file.deleted > file.rows:
             raise ValueError(f"{file.name} has more deleted rows than rows")

@@ -119,20 +119,17 @@ class _State:
 
 
 class Journal:
-    """The journal in a folder of a store. Raises `PipelineError`.
+    """The journal in a store, in `FOLDER`. Raises `PipelineError`.
 
     ``manifest`` is the state of the last batch that is done. ``prepared`` is the number of one that
     has no outcome yet; 0 without one.
     """
 
-    def __init__(
-        self, objects: Objects, folder: str = FOLDER, *, check: Callable[[], None] = lambda: None
-    ) -> None:
+    def __init__(self, objects: Objects, *, check: Callable[[], None] = lambda: None) -> None:
         """``check`` raises if another process writes to the lake now: it is called after a document
         was written, and before anything is done that follows from it.
         """
         self._objects = objects
-        self._folder = folder
         self._check_owner = check
         self._names: _Names = {}
         self._drafts: list[str] = []
@@ -219,13 +216,13 @@ class Journal:
 
     def _listed(self) -> _Names:
         with _lake_errors():
-            found = self._objects.list(self._folder).objects
+            found = self._objects.list(FOLDER).objects
         self._drafts = [name for name in found if name.endswith(".tmp")]
         matches = ((_NAME.fullmatch(name), size) for name, size in found.items())
         return {(int(match[1]), match[2]): size for match, size in matches if match is not None}
 
     def _key(self, number: int, kind: str) -> str:
-        return f"{self._folder}/{number:06}{kind}.jsonl"
+        return f"{FOLDER}/{number:06}{kind}.jsonl"
 
     def _path(self, number: int, kind: str) -> str:
         return self._objects.path(self._key(number, kind))
@@ -319,7 +316,7 @@ class Journal:
             del self._names[name]
 
     def _remove(self, names: Iterable[str]) -> None:
-        if keys := [f"{self._folder}/{name}" for name in names]:
+        if keys := [f"{FOLDER}/{name}" for name in names]:
             with _lake_errors():
                 self._objects.remove(*keys)
 

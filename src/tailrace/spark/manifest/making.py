@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tailrace.spark.manifest.names import folder_name, made_by
 from tailrace.spark.manifest.on_disk import write_file
@@ -20,8 +19,12 @@ from tailrace.spark.parquet.data_folder import DataFolder
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
+    from pathlib import Path
 
     from tailrace.table_name import TableName
+
+ANY_TABLE: Final = "<database>.<table>"
+"""A table's own name in the pattern of `ChangelogFolders`."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,13 @@ class Making:
         """Note that files of the batch go into folders."""
         places = [str(each.relative_to(self.top)) for each in folders]
         content = {"version": self.batch, "folders": places}
-        write_file(self.inner / f"making.{token_hex(6)}.json", [json.dumps(content)])
+        name = f"making.{self.generation}.{token_hex(6)}.json"
+        write_file(self.inner / name, [json.dumps(content)])
+
+    def notes(self) -> list[Path]:
+        """The notes of this process and of those before it."""
+        found = self.inner.glob("making.*.*.json")
+        return [each for each in found if int(each.name.split(".")[1]) <= self.generation]
 
     def sweep(self, folders: Iterable[Path], kept: Collection[Path] = ()) -> None:
         """Remove the batch's files from folders, but for some; no file of a later process.
@@ -55,8 +64,9 @@ class Making:
         for folder in folders:
             with suppress(OSError):
                 for path in folder.iterdir():
-                    batch, generation = made_by(path.name)
-                    if batch == self.batch and generation <= self.generation and path not in kept:
+                    batch, generation = made_by(path.name) or (0, None)
+                    ours = generation is not None and generation <= self.generation
+                    if ours and batch == self.batch and path not in kept:
                         path.unlink()
                 folder.rmdir()  # if it is empty
                 folder.parent.rmdir()
@@ -66,16 +76,14 @@ class Making:
 class ChangelogFolders:
     """The folders of tables' changelogs, as far as their names alone tell; it travels with jobs.
 
-    A path is ``before``, the table's folder name with ``dot`` between database and table, and
-    ``after``.
+    ``pattern`` is the folder of a table whose own name is `ANY_TABLE`, below the lake's.
     """
 
     making: Making
-    before: str
-    dot: str
-    after: str
+    pattern: str = ANY_TABLE
 
     def __call__(self, table: TableName) -> DataFolder:
         """A table's. Raises `PipelineError` for one outside the lake."""
-        name = folder_name(*table).replace(".", self.dot)
-        return self.making.folder(Path(f"{self.before}{name}{self.after}"))
+        database, name = folder_name(*table).split(".")
+        path = self.pattern.replace("<database>", database).replace("<table>", name)
+        return self.making.folder(self.making.top / path)

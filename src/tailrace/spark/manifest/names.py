@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 
     from tailrace.spark.manifest.manifest import TableState
 
-_MADE: Final = re.compile(r"[a-z]+-([0-9]{6,18})-[a-z0-9-]+\.parquet")
-_MADE_BY: Final = re.compile(r"[a-z]+-([0-9]{6,18})-([0-9]{6,18})-[0-9a-f]{12}\.parquet")
+_MADE: Final = re.compile(
+    r"[a-z]+-([0-9]{6,18})-(?:([0-9]{6,18})-[0-9a-f]{12}|[a-z0-9-]+)\.parquet"
+)
 _KEPT: Final = "_$-"
 _MOST: Final = 200
 """Bytes of a folder's name: file systems take 255, and parts of a table have theirs behind it."""
@@ -61,17 +62,13 @@ def check_plain(name: object, what: str) -> str:
         raise ValueError(f"{what}: {error}") from None
 
 
-def version_of(name: str) -> int:
-    """The version or batch that a data file of ours came with; raises ValueError for any other."""
+def made_by(name: str) -> tuple[int, int | None] | None:
+    """The batch that a data file of ours came with, and the generation of the process that wrote
+    it, which is None in names of earlier builds. None for any other file.
+    """
     if (found := _MADE.fullmatch(name)) is None:
-        raise ValueError(f"{name[:40]!r} is no data file of a lake")
-    return int(found[1])
-
-
-def made_by(name: str) -> tuple[int, int]:
-    """The batch of a data file and the generation of the process that wrote it; 0 of any other."""
-    found = _MADE_BY.fullmatch(name)
-    return (0, 0) if found is None else (int(found[1]), int(found[2]))
+        return None
+    return int(found[1]), None if found[2] is None else int(found[2])
 
 
 class Folders:

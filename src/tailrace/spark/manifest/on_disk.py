@@ -33,29 +33,14 @@ def write_file(path: Path, pieces: Iterable[str], *, new: bool = False) -> None:
     """
     draft = path.with_name(f".{path.name[:200]}.{token_hex(8)}.tmp")
     try:
-        write_new_file(draft, pieces)
+        with draft.open("x", encoding="utf-8") as file:
+            _write(file, pieces)
         if new:
             path.hardlink_to(draft)
         else:
             draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
-
-
-def write_new_file(path: Path, pieces: Iterable[str]) -> None:
-    """Write a file in the place of whatever has its name, links included. Raises OSError."""
-    path.unlink(missing_ok=True)
-    with path.open("x", encoding="utf-8") as file:
-        _write(file, pieces)
-
-
-def put_new_file(path: Path, pieces: Iterable[str]) -> None:
-    """Create a file in one step: whole, on disk, and its name too.
-
-    Raises FileExistsError where there is one of that name, and OSError.
-    """
-    write_file(path, pieces, new=True)
-    to_disk([path.parent])
 
 
 def add_to_file(path: Path, text: str) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from tailrace.printable import printable
 from tailrace.schema.catalogue_json import from_json, to_json
 from tailrace.spark.lake.asides import Asides, since
-from tailrace.spark.lake.made import Made
+from tailrace.spark.lake.plan import Made
 from tailrace.spark.manifest.damage import reading
 from tailrace.spark.manifest.manifest_json import with_status
 from tailrace.spark.mirror.complete import statuses
@@ -330,12 +330,12 @@ class Batch:
             {key: each for key, each in built.items() if key not in asides.tables or each.moved},
             states,
             self._options,
+            asides,
+            self._touched | landing.keys() | built.keys() | histories.keys(),
             histories={k: each for k, each in histories.items() if k not in asides.tables},
             origins=self._renamed(),
-            asides=asides,
             anew=(again.anew | gone) - asides.tables.keys(),
             points=points,
-            touched=self._touched | landing.keys() | built.keys() | histories.keys(),
             written=frozenset(decoded.written)
             if "changelog" in self._options.keep
             else frozenset(),
@@ -355,8 +355,7 @@ class Batch:
         for number, (source, changes) in enumerate(sources.items()):
             splits = self.taken[source].splits
             states = splits[-1].keys if splits else ()
-            keys = dict(self._options.keys)
-            links = links_of(states, changes.wanted, keys).carried
+            links = links_of(states, changes.wanted, changes.keys).carried
             children = {self._key(source, each.child): each.child for each in links}
             followers |= children.keys()
             for key in children.keys() & self._asides.tables.keys():
@@ -371,7 +370,6 @@ class Batch:
                 self._in_tasks,
                 top / str(number),
                 decoded.to,
-                keys,
             )
             for name, cause in done.failed.items():
                 key = self._key(source, name)
@@ -452,7 +450,7 @@ class Batch:
         found = statuses(self._store.manifest, self.taken, tables)
         if self.checks is not None:
             whole = not self.partly
-            self.checks.check(self._store.manifest, found, tables, self.taken, whole=whole)
+            self.checks.check(self._store.manifest, found, tables, self.every, whole=whole)
         return found
 
     def _landing(self, key: str, files: Sequence[ChangeFile]) -> Sequence[ChangeFile]:
@@ -527,6 +525,7 @@ class Batch:
                 current,
                 out=self._out,
                 histories=history,
+                keys=dict(self._options.keys),
                 source=source,
                 shard=source if self._options.shards else None,
                 aside=frozenset(
@@ -558,8 +557,7 @@ class Batch:
         """The current states or the histories of the tables that the batch is about, by key."""
         folder = self._store.staging / part
         folder.mkdir()
-        keys = dict(self._options.keys)
-        found = make([*sources.values()], self._in_tasks, folder, keys=keys)
+        found = make([*sources.values()], self._in_tasks, folder)
         check_sources(self.setting, found)
         built = {self._key(*table): each for table, each in found.items()}
         self._tables |= {self._key(*table): table for table in found}

@@ -12,17 +12,19 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Final
 
 from tailrace.columns.read.split import overlapping
+from tailrace.constants import EventType
 from tailrace.errors import LakeChanged
+from tailrace.events.rows import ROWS_TYPES, WriteRowsEvent
 from tailrace.position import Position
 from tailrace.spark.input.cursor import SourceCursor
 from tailrace.spark.lake.asides import stands_at
 from tailrace.spark.mirror.batch import Again, Batch, Cut
 from tailrace.spark.mirror.report import Totals
 from tailrace.spark.mirror.statements import restarts
-from tailrace.spark.state.cascade.turns import turns
+from tailrace.storage import EventReader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from tailrace.columns import Split
     from tailrace.spark.input.cursor import Taken
@@ -35,6 +37,9 @@ _TRIES: Final = 3
 _LOOK_SECONDS: Final = 600.0
 """How often a run looks at all tables, for what others did to those that no batch is about."""
 _ALL: Final = Again()
+_SMALL: Final = 1 << 16
+"""Bytes of log that are looked through for changes of rows."""
+_CHANGES: Final = ROWS_TYPES.difference(WriteRowsEvent.TYPES) | {EventType.TRANSACTION_PAYLOAD}
 
 
 class Batches:
@@ -127,7 +132,7 @@ class Batches:
     def _in_turn(taken: Mapping[str, Taken]) -> list[Mapping[str, Taken]]:
         """What is taken as several batches, where foreign keys that are carried out change."""
         parts = [
-            [(source, replace(each, splits=splits)) for splits in turns(each.splits) or [[]]]
+            [(source, replace(each, splits=splits)) for splits in _turns(each.splits) or [[]]]
             for source, each in taken.items()
         ]
         return [dict(each for each in some if each is not None) for some in zip_longest(*parts)]
@@ -143,7 +148,7 @@ class Batches:
         offers: dict[TableName, Answer] = {}
         ((source, every),) = taken.items()
         begun = every.begun
-        *before, last = turns(every.splits) or [[]]
+        *before, last = _turns(every.splits) or [[]]
         for splits in before:
             reached = str(Position(splits[-1].file, splits[-1].end))
             now = replace(again, reached=reached, known=None)
@@ -202,3 +207,31 @@ def _left_out(split: Split, known: Iterable[Split]) -> tuple[tuple[int, int], ..
     ranges = {*split.left_out}
     ranges.update(*(each.left_out for each in known if each.file == split.file))
     return overlapping([*ranges], split.start, split.end)
+
+
+def _turns(splits: Sequence[Split]) -> list[list[Split]]:
+    """The splits in parts, cut where statements change tables with foreign keys that change rows.
+
+    In each part the keys, and the columns that they need, are the same for all rows that matter: so
+    what foreign keys did in it is worked out by those at its end. A part in which nothing can
+    cascade goes together with the next one.
+    """
+    found: list[list[Split]] = []
+    for split in splits:
+        if not found or (split.apart and _may_cascade(found[-1])):
+            found.append([])
+        found[-1].append(split)
+    return found
+
+
+def _may_cascade(splits: Sequence[Split]) -> bool:
+    """Whether rows may be updated or deleted in the splits."""
+    if sum(split.end - split.start for split in splits) > _SMALL:
+        return True
+    for split in splits:
+        for offset, raw in EventReader(split.log, start=split.start):
+            if offset >= split.end:
+                break
+            if offset >= split.start and raw[4] in _CHANGES:
+                return True
+    return False

@@ -45,7 +45,10 @@ def statuses(
     """
     whole = {source: each.whole for source, each in taken.items() if each.splits}
     emptied = {source: _emptied(each) for source, each in taken.items()}
-    exchanged = {source: _exchanged(each) for source, each in taken.items()}
+    exchanged = {  # they are set aside for that
+        source: {change.table for change in table_changes(each.splits) if change.exchanged}
+        for source, each in taken.items()
+    }
     gone = {source: _gone(each) for source, each in taken.items()}
     found: dict[str, Status | None] = {}
     for key, (source, name) in fresh.items():
@@ -80,11 +83,6 @@ def _gone(taken: Taken) -> set[str]:
     """The tables that statements made, renamed or dropped, and that are no more."""
     found = lives((), (), table_changes(taken.splits), lambda _: True)
     return {name for name, life in found.items() if life.dropped}
-
-
-def _exchanged(taken: Taken) -> set[str]:
-    """The tables that partitions were exchanged for, which are set aside for that."""
-    return {change.table for change in table_changes(taken.splits) if change.exchanged}
 
 
 def _incomplete(manifest: Manifest, taken: Mapping[str, Taken], source: str) -> Status:

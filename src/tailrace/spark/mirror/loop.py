@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from tailrace.columns.native import compile_all, is_small
 from tailrace.errors import LakeChanged
+from tailrace.spark.input.lag import Rate
 from tailrace.spark.mirror.report import Moment, Totals
 from tailrace.spark.mirror.retry import set_aside, take_up_named
 from tailrace.spark.runtime.memory import Tidy
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 BATCH_BYTES: Final = 256 << 20
 """Bytes of log that a batch takes at most, of all sources: so a backlog is worked off in steps."""
-_RATE_SECONDS: Final = 10.0
 _ROUNDS: Final = 2
 """How often a run that does not follow takes what sources have by then: once more where logs grew
 while servers were asked for names.
@@ -53,9 +52,11 @@ class Loop:
     on_moment: Callable[[Moment], None] | None
     _totals: Totals = field(default_factory=Totals, init=False)
     _count: int = field(default=0, init=False)
-    _read: deque[tuple[float, int]] = field(default_factory=deque, init=False)
     _is_overtaken: bool = field(default=False, init=False)
     """Whether others kept writing to the lake's tables: a batch is made at the next trigger."""
+
+    def __post_init__(self) -> None:
+        self._rate = Rate(max(10.0, 3 * self.trigger))
 
     def run(self) -> MirrorReport:
         """Run them; the sum of what was done. Raises what a batch raises."""
@@ -143,14 +144,9 @@ class Loop:
         return bool(reports)
 
     def _tell(self, report: MirrorReport | None, seconds: float) -> None:
-        now = time.monotonic()
-        self._read.append((now, report.log_bytes if report is not None else 0))
-        while self._read[0][0] < now - max(_RATE_SECONDS, 3 * self.trigger):
-            self._read.popleft()
+        (rate,) = self._rate.add(seconds, report.log_bytes if report is not None else 0)
         if self.on_moment is None:
             return
-        since = now - self._read[0][0] + (seconds if len(self._read) == 1 else 0.0)
-        rate = sum(count for _, count in self._read) / max(since, 1e-3)
         aside = set_aside(self.batches.store.manifest)
         moments = self.sources.moments()
         self.on_moment(Moment(self._count, report, moments, rate, seconds, aside))

@@ -145,7 +145,7 @@ def mirror(
     check_choice("incomplete", incomplete, ("error", "accept"))
     if batch_bytes < 1:
         raise UsageError(f"batches of {batch_bytes} bytes: give a number from 1 on")
-    say = notice or _no_notice
+    say = notice or (lambda _text: None)
     given = [] if schema is None else list(load(schema))
     inputs = Sources(
         [sources] if isinstance(sources, str | Path | Source) else sources,
@@ -155,7 +155,7 @@ def mirror(
         lowers_names(lower_case_table_names),
         spool_limit,
     )
-    tell = progress or _quiet
+    tell = progress or (lambda _phase, _done, _total: None)
     starts = (spark is None or callable(spark)) and not fit.is_submitted()
 
     def starting() -> None:
@@ -232,11 +232,3 @@ def mirror(
             batch_bytes,
             on_moment,
         ).run()
-
-
-def _no_notice(text: str) -> None:
-    """Where nobody wants to be told."""
-
-
-def _quiet(phase: str, done: int, total: int) -> None:
-    """Where nobody wants to be told."""

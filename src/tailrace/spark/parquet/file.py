@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 
 from tailrace.errors import PipelineError
 from tailrace.printable import one_line
-from tailrace.spark.record.types import ROW_METADATA, spark_json
+from tailrace.spark.record.types import ROW_METADATA, SHARD, spark_json
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 HIDDEN: Final = b"tailrace:typ"
 RENAMED: Final = b"tailrace.renamed"
 NO_NAMES: Final[Mapping[str, str]] = {}
-_ALWAYS_FEW: Final = frozenset({"_op", "_db", "_table", "_file", "_server_id", "_source"})
+_ALWAYS_FEW: Final = frozenset({"_op", "_db", "_table", "_file", "_server_id", SHARD})
 _SAMPLE: Final = 2048
 _SAMPLED_ROWS: Final = 8192
 """Fewer rows are not worth a sample: what each way costs is next to nothing."""

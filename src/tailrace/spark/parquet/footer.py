@@ -26,7 +26,8 @@ class RowGroups:
 
     def __init__(self, file: pq.ParquetFile) -> None:
         self._file = file
-        self._written = _written(file)
+        self.written = _written(file)
+        """The columns as the file calls them, in the types in which they were written."""
         self.sizes = [file.metadata.row_group(each).num_rows for each in range(file.num_row_groups)]
         """Rows of each group."""
         entries = file.metadata.metadata or {}
@@ -38,7 +39,7 @@ class RowGroups:
         """A group's rows."""
         names = None if columns is None else list(columns)
         rows = self._file.read_row_group(number, columns=names, use_threads=False)
-        return as_written(rows, self._written)
+        return as_written(rows, self.written)
 
     def bounds(self, columns: Sequence[str]) -> tuple[pa.Table, pa.Table] | None:
         """The least and the greatest values of columns: tables with a row for each group.
@@ -55,7 +56,7 @@ class RowGroups:
                 least[name] = pa.array([None if each is None else each.min for each in found], kind)
                 most[name] = pa.array([None if each is None else each.max for each in found], kind)
             low, high = pa.table(least), pa.table(most)
-            return as_written(low, self._written), as_written(high, self._written)
+            return as_written(low, self.written), as_written(high, self.written)
         except (KeyError, ValueError, TypeError, NotImplementedError, OverflowError):
             return None
 
@@ -79,7 +80,8 @@ class RowGroups:
 def opened(path: str | Path) -> Iterator[RowGroups]:
     """Open a file; its errors are `PipelineError`s."""
     try:
-        with _opened(path) as file:
+        # Spark's INT96 as microseconds, since nanoseconds end in the year 2262
+        with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as file:
             yield RowGroups(file)
     except (OSError, pa.ArrowException) as error:
         raise PipelineError(f"cannot read {path}, a file of the lake: {error}") from error
@@ -106,16 +108,8 @@ def written_schema(path: Path) -> pa.Schema:
 
     Raises `PipelineError`.
     """
-    try:
-        with _opened(path) as file:
-            return _written(file)
-    except (OSError, pa.ArrowException) as error:
-        raise PipelineError(f"cannot read {path}, a file of the lake: {error}") from error
-
-
-def _opened(path: str | Path) -> pq.ParquetFile:
-    """A file; Spark's INT96 as microseconds, since nanoseconds end in the year 2262."""
-    return pq.ParquetFile(path, coerce_int96_timestamp_unit="us")
+    with opened(path) as groups:
+        return groups.written
 
 
 def _written(file: pq.ParquetFile) -> pa.Schema:

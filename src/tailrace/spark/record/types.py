@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import types as t
 
+SHARD: Final = "_source"
+"""The column of a lake of shards that has the name of the source from which a row comes."""
 ROW_METADATA: Final = b"org.apache.spark.sql.parquet.row.metadata"
 """Under this key of a Parquet file's footer Spark looks for its own schema of the file."""
 

@@ -22,6 +22,7 @@ from tailrace.columns.arrays import OPERATIONS, described_columns
 from tailrace.constants import ColumnType
 from tailrace.errors import PipelineError, about_table
 from tailrace.spark.record.present import bits, unlogged_columns
+from tailrace.spark.record.types import SHARD
 from tailrace.spark.state.current import raw
 from tailrace.table_name import TableName
 from tailrace.values.schema import BLOB_TYPES
@@ -340,7 +341,7 @@ class ChangelogFiles:
 def _with_source(rows: pa.Table, source: str) -> pa.Table:
     """The rows with a column that says which shard they are of, after ``_server_id``."""
     at = rows.schema.get_field_index("_server_id") + 1
-    return rows.add_column(at, "_source", pa.repeat(pa.scalar(source), rows.num_rows))
+    return rows.add_column(at, SHARD, pa.repeat(pa.scalar(source), rows.num_rows))
 
 
 def _names(batch: pa.RecordBatch | pa.Table) -> TableName:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from tailrace.spark.state.failure import Failure, rejection
@@ -45,7 +46,8 @@ class SourceChanges:
     tables whose rows are read, by name; ``committed`` are the current states of its tables before,
     with the paths of their files, ``out`` gives the folder for new ones of a part, of a table and
     its columns, ``deleted`` gives the deleted rows of one by path, and
-    ``histories`` has their histories, with the paths of the files of open versions. With ``shard``
+    ``histories`` has their histories, with the paths of the files of open versions. ``keys`` are
+    those that a user gave, by table. With ``shard``
     rows have a column ``_source`` of that value. Tables that are
     ``aside`` are not worked on, nor ``strangers``, whose rows from before the splits are not read.
     Tables that are ``restarted`` were aside so far: the splits begin with the statement that
@@ -57,6 +59,7 @@ class SourceChanges:
     committed: Mapping[str, State]
     out: Callable[[str, str, pa.Schema], DataFolder] = field(kw_only=True)
     histories: Mapping[str, State] = field(default_factory=dict)
+    keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     source: str = ""
     shard: str | None = None
     aside: frozenset[str] = frozenset()
@@ -64,6 +67,24 @@ class SourceChanges:
     restarted: frozenset[str] = frozenset()
     wanted: Callable[[str], bool] = lambda _: True
     deleted: Callable[[str], Mapping[str, DeletedRows]] = lambda _: {}
+
+    @cached_property
+    def keyed(self) -> Mapping[str, Sequence[ChangeFile]]:
+        """The files, those of the tables in ``keys`` with these columns for their key.
+
+        Column names are the same whatever their case. A name that is no column of a file stays as
+        it is: the table's plan rejects it.
+        """
+        keys = self.keys
+        return {
+            name: [_keyed(file, keys[name]) for file in found] if name in keys else found
+            for name, found in self.files.items()
+        }
+
+    @property
+    def changes(self) -> list[TableChange]:
+        """What statements did to tables, in order."""
+        return table_changes(self.splits)
 
     def lacking(self, names: Iterable[str | None]) -> Failure | None:
         """The failure of a table that has rows of the tables ``names``, where these are missing."""
@@ -84,3 +105,10 @@ class SourceChanges:
         if before is None or before not in self.restarted:
             return None
         return rejection(f"it has rows of {before}, which is set aside", (before,))
+
+
+def _keyed(file: ChangeFile, key: Sequence[str]) -> ChangeFile:
+    names = {name.casefold(): name for name in file.columns.names}
+    found = tuple(names.get(name.casefold(), name) for name in key)
+    # Whether a change moves its row was found out by the key that the log tells.
+    return replace(file, key=found, moved=file.moved or file.partial)

@@ -10,17 +10,15 @@ from __future__ import annotations
 import ast
 import json
 import sys
-import time
-from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from tailrace.errors import PipelineError
 from tailrace.printable import printable, size
-from tailrace.spark.input.lag import SourceMoment
+from tailrace.spark.input.lag import Lag, Rate, SourceMoment
 from tailrace.spark.input.offset import Offset
 
 if TYPE_CHECKING:
@@ -32,8 +30,6 @@ if TYPE_CHECKING:
         QueryStartedEvent,
         QueryTerminatedEvent,
     )
-
-_RATE_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True)
@@ -71,7 +67,7 @@ class BinlogListener(StreamingQueryListener):
     def __init__(self, on_moment: Callable[[StreamMoment], None]) -> None:
         super().__init__()
         self._on_moment = on_moment
-        self._rates: dict[str, _Rate] = {}
+        self._rates: dict[str, Rate] = {}
         self._latest: dict[str, StreamMoment] = {}
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
@@ -91,8 +87,7 @@ class BinlogListener(StreamingQueryListener):
         rows = progress.numInputRows
         read = sum(offset.read or 0 for _, offset in offsets) if rows or _is_new(progress) else 0
         seconds = progress.durationMs.get("triggerExecution", progress.batchDuration) / 1000
-        row_rate, byte_rate = self._rates.setdefault(run, _Rate()).add(rows, read, seconds)
-        now = time.time()
+        row_rate, byte_rate = self._rates.setdefault(run, Rate()).add(seconds, rows, read)
         moment = StreamMoment(
             progress.name or str(progress.id),
             progress.batchId,
@@ -101,7 +96,7 @@ class BinlogListener(StreamingQueryListener):
             seconds,
             row_rate,
             byte_rate,
-            tuple(_moment(str(place), offset, now) for place, offset in offsets),
+            tuple(_moment(str(place), offset) for place, offset in offsets),
         )
         self._latest[run] = moment
         self._on_moment(moment)
@@ -111,7 +106,7 @@ class BinlogListener(StreamingQueryListener):
         run = str(event.runId)
         if (latest := self._latest.get(run)) is None:
             return
-        row_rate, byte_rate = self._rates[run].add(0, 0, 0.0)
+        row_rate, byte_rate = self._rates[run].add(0.0, 0, 0)
         sources = tuple(replace(each, lag_bytes=0, lag_seconds=0.0) for each in latest.sources)
         nothing: dict[str, Any] = {"rows": 0, "read": 0, "seconds": 0.0, "sources": sources}
         self._on_moment(replace(latest, row_rate=row_rate, byte_rate=byte_rate, **nothing))
@@ -131,26 +126,6 @@ def _print(moment: StreamMoment) -> None:
     print(printable(str(moment)), file=sys.stderr, flush=True)  # noqa: T201 - what was asked for
 
 
-class _Rate:
-    """Rows and bytes a second over the last while."""
-
-    def __init__(self) -> None:
-        self._counts: deque[tuple[float, int, int, float]] = deque()
-
-    def add(self, rows: int, read: int, seconds: float) -> tuple[float, float]:
-        """Count a batch that took so long and is done now; rows and bytes a second."""
-        now = time.monotonic()
-        self._counts.append((now, rows, read, seconds))
-        while self._counts[0][0] < now - _RATE_SECONDS:
-            self._counts.popleft()
-        first, _, _, took = self._counts[0]
-        since = max(now - first + took, 1e-3)
-        return (
-            sum(each[1] for each in self._counts) / since,
-            sum(each[2] for each in self._counts) / since,
-        )
-
-
 def _offset(text: Any) -> Offset | None:
     """An offset of our source; None for those of others.
 
@@ -166,15 +141,9 @@ def _is_new(progress: Any) -> bool:
     return any(source.startOffset != source.endOffset for source in progress.sources)
 
 
-def _moment(name: str, offset: Offset, now: float) -> SourceMoment:
-    behind = offset.behind
-    return SourceMoment(
-        name,
-        str(offset.position),
-        0 if behind is None else behind.bytes,
-        0.0 if behind is None or behind.since is None else max(now - behind.since, 0.0),
-        offset.gtids,
-    )
+def _moment(name: str, offset: Offset) -> SourceMoment:
+    lag = offset.behind or Lag(0)
+    return SourceMoment(name, str(offset.position), lag.bytes, lag.seconds, offset.gtids)
 
 
 def _place(source: SourceMoment) -> str:

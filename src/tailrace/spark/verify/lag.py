@@ -48,7 +48,7 @@ class LakeOfServer(Closing):
         self.name = _name(self.view, source)
 
     def _connect(self) -> Session:
-        return Session.open(self._source, self._source.hosts[0], self._identity)
+        return Session.open(self._source, identity=self._identity)
 
     def __enter__(self) -> Self:
         self._session = self._connect()

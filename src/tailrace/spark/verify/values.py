@@ -8,7 +8,6 @@ lake's ``_raw``. The rules of types are those of docs/types.md.
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -21,11 +20,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tailrace.columns.charsets import without_surrogates
-from tailrace.errors import EventDecodeError, PipelineError
+from tailrace.errors import EventDecodeError, PipelineError, ValueRejected
 from tailrace.live.driver import SSCursor
 from tailrace.schema.tokens import quoted_name, quoted_table
 from tailrace.spark.state.current import raw
 from tailrace.spark.state.current.rows import RAW
+from tailrace.values.temporal import given_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -41,7 +41,6 @@ _BATCH_BYTES: Final = 8 << 20
 _WORD: Final = np.dtype("<u8")
 _TEXTS: Final = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
 _NAMED: Final = frozenset({"enum", "set"})
-_TIME: Final = re.compile(rb"(-?)(\d+):(\d\d):(\d\d)(?:\.(\d+))?")
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - as wall clocks show it
 _MICROSECOND: Final = timedelta(microseconds=1)
 
@@ -138,7 +137,9 @@ def from_server(cells: Sequence[bytes | None], lake: pa.DataType) -> Values:
         if pa.types.is_binary(lake) or pa.types.is_list(lake):
             return Values(data)
         if pa.types.is_duration(lake):
-            return Values(_each(data, _duration, lake))
+            times = data.cast(pa.string()).to_pylist()
+            micros = [None if each is None else given_time(each, 6) for each in times]
+            return Values(pa.array(micros, pa.int64()).cast(lake))
         if pa.types.is_string(lake):
             return _text(data)
         text = data.cast(pa.string())
@@ -147,7 +148,7 @@ def from_server(cells: Sequence[bytes | None], lake: pa.DataType) -> Values:
         if pa.types.is_float32(lake):
             text = text.cast(pa.float64())
         return Values(text.cast(lake))
-    except (pa.ArrowException, EventDecodeError) as error:
+    except (pa.ArrowException, EventDecodeError, ValueRejected) as error:
         raise PipelineError(f"the lake's type {lake} cannot hold it: {error}") from error
 
 
@@ -191,21 +192,6 @@ def _day(text: str) -> int:
 
 def _moment(text: str) -> int:
     return (datetime.fromisoformat(text) - _EPOCH) // _MICROSECOND
-
-
-def _duration(text: bytes) -> int:
-    found = _TIME.fullmatch(text)
-    if found is None:
-        raise PipelineError(f"{text!r} is no TIME")
-    sign, hours, minutes, seconds, part = found.groups()
-    whole = (int(hours) * 60 + int(minutes)) * 60 + int(seconds)
-    micros = whole * 1_000_000 + int((part or b"").ljust(6, b"0"))
-    return -micros if sign else micros
-
-
-def _each(data: pa.BinaryArray, read: Callable[[bytes], int], kind: pa.DataType) -> pa.Array:
-    numbers = [None if value is None else read(value) for value in data.to_pylist()]
-    return pa.array(numbers, pa.int64()).cast(kind)
 
 
 def from_lake(rows: pa.Table, columns: Sequence[str]) -> list[Values]:

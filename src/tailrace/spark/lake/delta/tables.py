@@ -60,10 +60,6 @@ class DeltaTables(Tables):
         """The folder of a part: the table's for its current state, else with the part's name."""
         return folder if part == "current" else f"{folder}_{part}"
 
-    def changelogs(self) -> tuple[str, str, str]:
-        """Folders next to that of the table."""
-        return f"{self.top}/", ".", "_changelog"
-
     def folder(self, table: str) -> Path:
         """The table's folder; its data files are right in it."""
         return self.top / table

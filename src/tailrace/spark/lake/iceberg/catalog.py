@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from pyiceberg.catalog import load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 from pyiceberg.table import CommitTableResponse, StagedTable, Table
 from pyiceberg.table.locations import load_location_provider
 from pyiceberg.table.update import (
@@ -16,7 +17,7 @@ from pyiceberg.table.update import (
     _update_table_metadata_log,
 )
 from pyiceberg.utils.config import Config
-from sqlalchemy import URL, text
+from sqlalchemy import URL
 from sqlalchemy.exc import SQLAlchemyError
 
 from tailrace.errors import PipelineError, UsageError
@@ -27,6 +28,7 @@ from tailrace.spark.manifest.paths import OWN_CATALOG, lake_path
 from tailrace.storage.local import missing_folders
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
     from pathlib import Path
 
     from pyiceberg.catalog import Catalog
@@ -37,9 +39,11 @@ if TYPE_CHECKING:
 
 NAME: Final = "lake"
 """What a lake's own catalogue is called; a reader has to give that."""
-_PLACE: Final = text(
-    "SELECT metadata_location FROM iceberg_tables WHERE catalog_name = :catalog "
-    "AND table_namespace = :namespace AND table_name = :name"
+_TABLE: Final = "WHERE catalog_name = ? AND table_namespace = ? AND table_name = ?"
+_PLACE: Final = f"SELECT metadata_location FROM iceberg_tables {_TABLE}"  # noqa: S608 - ours alone
+_MOVE: Final = (
+    "UPDATE iceberg_tables SET metadata_location = ?, previous_metadata_location = ? "  # noqa: S608
+    f"{_TABLE} AND metadata_location = ?"
 )
 
 
@@ -91,7 +95,7 @@ def named(into: str | Path) -> Place | None:
     return None
 
 
-def own_catalog(path: Path) -> Catalog:
+def own_catalog(path: Path) -> OwnCatalog:
     """The catalogue of a lake's own, for readers too: its tables are ``database.table``.
 
     Raises `PipelineError` where it cannot be read.
@@ -99,34 +103,48 @@ def own_catalog(path: Path) -> Catalog:
     where = lake_path(path).absolute()
     uri = URL.create("sqlite", database=str(where / OWN_CATALOG)).render_as_string()
     try:
-        return _OwnCatalog(NAME, uri=uri, warehouse=location(where))
+        return OwnCatalog(NAME, uri=uri, warehouse=location(where))
     except SQLAlchemyError as error:
         raise PipelineError(
             f"{where / OWN_CATALOG} cannot be read as the lake's catalogue: {first_line(error)}"
         ) from error
 
 
-class _OwnCatalog(SqlCatalog):
+class OwnCatalog(SqlCatalog):
     """pyiceberg's, which reads each metadata file once, and copies none: they never change.
 
     A batch asks for a table some times, and SQLAlchemy's objects of rows cost more than one value.
+    With ``gathers`` commits are in the database once they are published, all in one transaction:
+    SQLite waits for the disk several times in each.
     """
 
     def __init__(self, name: str, **properties: str) -> None:
         super().__init__(name, **properties)
+        self.gathers = False
         self._tables: dict[str, Table] = {}
+        self._coming: dict[str, tuple[str, Table]] = {}
+        """The tables of gathered commits, and where their metadata was before."""
+        self._written: set[Path] = set()
 
     def load_table(self, identifier: str | Identifier) -> Table:
         name = self.identifier_to_tuple(identifier)
-        known = self._tables.get(".".join(name))
+        called = ".".join(name)
+        if called in self._coming:
+            return self._copy(self._coming[called][1])
+        known = self._tables.get(called)
         if known is not None:
-            row = {"catalog": self.name, "namespace": ".".join(name[:-1]), "name": name[-1]}
             with self.engine.connect() as connection:
-                place = connection.scalar(_PLACE, row)
+                place = connection.exec_driver_sql(_PLACE, self._row(name)).scalar()
             if place == known.metadata_location:
-                return Table(known.name(), known.metadata, place, known.io, self)
-        found = self._tables[".".join(name)] = super().load_table(identifier)
+                return self._copy(known)
+        found = self._tables[called] = super().load_table(identifier)
         return found
+
+    def _row(self, name: Identifier) -> tuple[str, str, str]:
+        return self.name, ".".join(name[:-1]), name[-1]
+
+    def _copy(self, table: Table) -> Table:
+        return Table(table.name(), table.metadata, table.metadata_location, table.io, self)
 
     def _update_and_stage_table(
         self,
@@ -165,11 +183,53 @@ class _OwnCatalog(SqlCatalog):
         requirements: tuple[TableRequirement, ...],
         updates: tuple[TableUpdate, ...],
     ) -> CommitTableResponse:
-        done = super().commit_table(table, requirements, updates)
-        self._tables[".".join(table.name())] = Table(
-            table.name(), done.metadata, done.metadata_location, table.io, self
-        )
-        return done
+        name = ".".join(table.name())
+        try:
+            known = self.load_table(table.name())
+        except NoSuchTableError:
+            return super().commit_table(table, requirements, updates)
+        staged = self._update_and_stage_table(known, table.name(), requirements, updates)
+        place = staged.metadata_location
+        SqlCatalog._write_metadata(staged.metadata, staged.io, place)  # noqa: SLF001 - as above
+        self.to_disk([local(place), local(place).parent])
+        before, _ = self._coming.get(name, (known.metadata_location, known))
+        self._coming[name] = before, staged
+        if not self.gathers and self.publish():
+            raise CommitFailedException(f"table {name} has been updated by another process")
+        return CommitTableResponse(metadata=staged.metadata, **{"metadata-location": place})
+
+    def to_disk(self, paths: Iterable[Path]) -> None:
+        """Bring files of a commit and their folders to disk before it is published."""
+        self._written.update(paths)
+
+    def publish(self) -> Collection[str]:
+        """Make the gathered commits the tables' last ones. If others have written to some of the
+        tables meanwhile, that is none, and these tables are returned.
+
+        Raises `PipelineError` where the catalogue cannot be written.
+        """
+        coming, self._coming = self._coming, {}
+        written, self._written = self._written, set()
+        to_disk(written)
+        changed = []
+        try:
+            with self.engine.connect() as connection, connection.begin() as transaction:
+                for name, (before, table) in coming.items():
+                    row = (table.metadata_location, before, *self._row(table.name()), before)
+                    if connection.exec_driver_sql(_MOVE, row).rowcount < 1:
+                        changed.append(name)
+                if changed:
+                    transaction.rollback()
+        except SQLAlchemyError as error:
+            raise PipelineError(
+                f"the catalogue {self.engine.url.database} cannot be written: {first_line(error)}"
+            ) from error
+        if not changed:
+            self._tables |= {name: self._copy(table) for name, (_, table) in coming.items()}
+        for path in written if changed else ():
+            if path.is_file():
+                path.unlink()
+        return changed
 
 
 def _named(name: str, namespace: str) -> Place:

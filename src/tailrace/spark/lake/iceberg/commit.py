@@ -26,7 +26,6 @@ from tailrace.spark.lake.iceberg.snapshot import Snapshots
 from tailrace.spark.lake.iceberg.state import State, data_folder, marked
 from tailrace.spark.lake.iceberg.tidy import left_by, outdated
 from tailrace.spark.lake.steps import MARK, unread_deletes
-from tailrace.spark.manifest.on_disk import to_disk
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -81,6 +80,12 @@ def commit(table: Table, memory: Memory, step: Step, batch: int) -> str:
     return marked(snapshots.current)
 
 
+def remove_leftovers(table: Table, memory: Memory) -> None:
+    """Remove the files whose time has come, once the table's commit is seen."""
+    with suppress(OSError):  # they are removed after the next one
+        memory.leftovers.remove(table.io, table.metadata, int(time.time() * 1000))
+
+
 def _properties(metadata: TableMetadata, step: Step, batch: int) -> Iterator[TableUpdate]:
     """The table's own properties; those of a step are its snapshots'."""
     mark = step.properties.get(MARK, "")
@@ -132,7 +137,7 @@ def _deletes(
     name = f"deletes-{batch:06}-{uuid4().hex[:8]}.parquet"  # no other process writes it
     path = memory.folder / "data" / name
     made = write_deletes(path, top + name, fresh)
-    to_disk([path, path.parent])
+    memory.to_disk([path, path.parent])
     memory.wrote_deletes(made, fresh)
     return [made], needless
 
@@ -157,8 +162,6 @@ def _apply(table: Table, memory: Memory, snapshots: Snapshots, updates: list[Tab
                 {"snapshot-ids": [each.snapshot_id for each in old[:-1]]}
             )
         )
-    to_disk(local(each) for each in snapshots.written)
+    memory.to_disk(local(each) for each in snapshots.written)
     table._do_commit(tuple(updates), requirements)  # noqa: SLF001 - as its transactions do
-    with suppress(OSError):  # the commit is made: they are removed after the next one
-        memory.leftovers.remove(table.io, table.metadata, now)
     memory.keep(table.metadata)

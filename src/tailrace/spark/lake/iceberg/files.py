@@ -18,7 +18,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.typedef import Record
 from pyiceberg.types import BinaryType, StringType
 
-from tailrace.spark.lake.iceberg.names import BACK
+from tailrace.spark.lake.iceberg.schema import BACK
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,25 +1,38 @@
-"""A table's columns as an Iceberg schema: field numbers stay with the columns that stay."""
+"""A table's columns as an Iceberg schema: field numbers stay with the columns that stay.
+
+Columns have names in the table, and in its files, which have no field numbers.
+"""
 
 from __future__ import annotations
 
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
+import pyarrow as pa
 from pyiceberg import types as t
 from pyiceberg.io.pyarrow import _pyarrow_to_schema_without_ids
 from pyiceberg.schema import Schema, assign_fresh_schema_ids
+from pyiceberg.table.name_mapping import NameMapping
 from pyiceberg.table.update import AddSchemaUpdate, SetCurrentSchemaUpdate, SetPropertiesUpdate
 
-from tailrace.spark.lake.iceberg.names import MAPPING, allowed, mapping
 from tailrace.spark.lake.tables import converted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    import pyarrow as pa
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.update import TableUpdate
 
+MAPPING: Final = "schema.name-mapping.default"
+"""The property of a table by which columns are found in files."""
+_RESERVED: Final = {
+    "_file": "_log_file",
+    "_pos": "_log_pos",
+    **{name: f"{name}_" for name in ("_deleted", "_partition", "_row_id", "_spec_id")},
+}
+"""Names that Iceberg gives columns of its own, and what ours are called instead."""
+BACK: Final = {new: (old,) for old, new in _RESERVED.items()}
+"""What a column of such a name is called in files."""
 _PROMOTED: Final = {
     (t.IntegerType(), t.LongType()),
     (t.FloatType(), t.DoubleType()),
@@ -35,7 +48,7 @@ def schema_updates(metadata: TableMetadata, columns: pa.Schema) -> tuple[Schema,
         number = 1 + max(each.schema_id for each in metadata.schemas)
         schema = Schema(*schema.fields, schema_id=number)
         updates += [AddSchemaUpdate(schema=schema), SetCurrentSchemaUpdate()]
-    names = mapping(schema)
+    names = _mapping(schema)
     if metadata.properties.get(MAPPING) != names:
         updates.append(SetPropertiesUpdate(updates={MAPPING: names}))
     return schema, updates
@@ -97,3 +110,18 @@ def _again(
     if str(old) == str(new):  # whatever numbers the members of lists and maps have
         return old
     return new if (old, new) in _PROMOTED else None
+
+
+def allowed(columns: pa.Schema) -> pa.Schema:
+    """The columns, with other names for those that Iceberg keeps for itself."""
+    names = [_RESERVED.get(name, name) for name in columns.names]
+    return pa.schema([field.with_name(name) for field, name in zip(columns, names, strict=True)])
+
+
+def _mapping(schema: Schema) -> str:
+    """By which names a schema's columns are found in files."""
+    fields = [
+        each.model_copy(update={"names": [*each.names, *BACK.get(each.names[0], ())]})
+        for each in schema.name_mapping.root
+    ]
+    return NameMapping(fields).model_dump_json()

@@ -15,12 +15,11 @@ from pyiceberg.manifest import (
 from tailrace.errors import PipelineError
 from tailrace.spark.lake.iceberg.deletes import PositionDeletes, by_file, read_deletes
 from tailrace.spark.lake.iceberg.files import DataFiles
-from tailrace.spark.lake.iceberg.names import MAPPING
-from tailrace.spark.lake.iceberg.schema import schema_updates
+from tailrace.spark.lake.iceberg.schema import MAPPING, schema_updates
 from tailrace.spark.lake.iceberg.tidy import Leftovers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
     from uuid import UUID
 
@@ -60,12 +59,13 @@ class Memory:
     """What is known of a table between commits.
 
     Manifests, their lists and delete files never change: each is read once, and those that are
-    written here never. ``folder`` is the table's. Raises OSError, and `PipelineError` where a file
-    cannot be read.
+    written here never. ``folder`` is the table's; ``to_disk`` brings files to disk before readers
+    see their commit. Raises OSError, and `PipelineError` where a file cannot be read.
     """
 
-    def __init__(self, io: FileIO, folder: Path) -> None:
+    def __init__(self, io: FileIO, folder: Path, to_disk: Callable[[Iterable[Path]], None]) -> None:
         self.folder = folder
+        self.to_disk = to_disk
         self.leftovers = Leftovers(folder)
         self._io = io
         self._lists: dict[int, list[ManifestFile]] = {}

@@ -16,18 +16,20 @@ from pyiceberg.exceptions import (
 
 from tailrace.errors import LakeChanged, PipelineError
 from tailrace.printable import first_line
-from tailrace.spark.lake.iceberg.commit import BATCH, check, commit
+from tailrace.spark.lake.iceberg.catalog import OwnCatalog
+from tailrace.spark.lake.iceberg.commit import BATCH, check, commit, remove_leftovers
 from tailrace.spark.lake.iceberg.deletes import PositionDeletes
-from tailrace.spark.lake.iceberg.names import BACK, allowed
 from tailrace.spark.lake.iceberg.paths import local, location
-from tailrace.spark.lake.iceberg.schema import evolved
+from tailrace.spark.lake.iceberg.schema import BACK, allowed, evolved
 from tailrace.spark.lake.iceberg.state import Memory, marked
 from tailrace.spark.lake.iceberg.tidy import AGE, AGE_MS, MOST, SNAPSHOTS
 from tailrace.spark.lake.steps import Content
 from tailrace.spark.lake.tables import Tables
+from tailrace.spark.manifest.on_disk import to_disk
 from tailrace.spark.manifest.paths import within
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
 
     from pyiceberg.catalog import Catalog
@@ -64,31 +66,32 @@ class IcebergTables(Tables):
 
     def __init__(self, catalog: Catalog, top: Path, namespace: str = "") -> None:
         self._catalog = catalog
+        self._own = catalog if isinstance(catalog, OwnCatalog) else None
         self._namespace = namespace
         self.top = top
         self._memory: dict[str, Memory] = {}
+        self._committed: list[tuple[Memory, Table]] = []
+        """The tables of commits that are not settled."""
+
+    def open(self, generation: int, staging: Path) -> None:  # noqa: ARG002 - as others
+        """Gather the commits of a batch, if the catalogue is the lake's own."""
+        if self._own is not None:
+            self._own.gathers = True
 
     def name(self, folder: str, part: str) -> str:
-        """Database and table; or, in a namespace that was given, a table named after both.
-
-        Raises `PipelineError` where the catalogue has a table of that name that is not Tailrace's.
-        """
+        """Database and table; or, in a namespace that was given, a table named after both."""
         name = folder
         if self._namespace:
             name = f"{self._namespace}.{name.replace('.', '_')}"
-        name = name if part == "current" else f"{name}_{part}"
-        if (found := self._load(name)) is not None and BATCH not in found.properties:
+        return name if part == "current" else f"{name}_{part}"
+
+    def check_new(self, table: str) -> None:
+        """Raise `PipelineError` where the catalogue has a table of that name, not Tailrace's."""
+        if (found := self._load(table)) is not None and BATCH not in found.properties:
             raise PipelineError(
-                f"a table {name} is there already, and is not this lake's: drop or rename it, or "
+                f"a table {table} is there already, and is not this lake's: drop or rename it, or "
                 "leave the source's out with --tables"
             )
-        return name
-
-    def changelogs(self) -> tuple[str, str, str]:
-        """Folders in those of tables next to the table."""
-        if self._namespace:
-            return f"{self.top}/{self._namespace}.", "_", "_changelog/data"
-        return f"{self.top}/", ".", "_changelog/data"
 
     def folder(self, table: str) -> Path:
         """The folder of the table's data files."""
@@ -134,13 +137,23 @@ class IcebergTables(Tables):
                         f"others have written to {step.table}: its snapshot was {step.base}, and "
                         f"is {now}"
                     )
-                return commit(table, self._remembered(step.table, table), step, batch)
+                memory = self._remembered(step.table, table)
+                self._committed.append((memory, table))
+                return commit(table, memory, step, batch)
             except (CommitFailedException, TableAlreadyExistsError) as failure:
                 error = failure  # another writer was first: try again after its commit
                 time.sleep(_PAUSE * attempt)
         raise PipelineError(
             f"table {step.table} cannot be committed to: {first_line(error) if error else None}"
         ) from error
+
+    def settle(self) -> Collection[str]:
+        """Have the lake's own catalogue publish the commits that it gathered."""
+        changed = () if self._own is None else self._own.publish()
+        committed, self._committed = self._committed, []
+        for memory, table in () if changed else committed:
+            remove_leftovers(table, memory)
+        return changed
 
     def has(self, table: str, batch: int) -> bool:
         """Whether the table's properties have the batch, or a later one."""
@@ -183,7 +196,8 @@ class IcebergTables(Tables):
     def _remembered(self, name: str, table: Table) -> Memory:
         known = self._memory.get(name)
         if known is None:
-            known = self._memory[name] = Memory(table.io, self.top / name)
+            sync = to_disk if self._own is None else self._own.to_disk
+            known = self._memory[name] = Memory(table.io, self.top / name, sync)
         return known
 
 

@@ -27,7 +27,7 @@ from tailrace.errors import PipelineError
 from tailrace.spark.lake.folder import INNER, generation_of
 from tailrace.spark.lake.steps import Content
 from tailrace.spark.lake.tables import Tables
-from tailrace.spark.manifest.names import version_of
+from tailrace.spark.manifest.names import made_by
 from tailrace.spark.manifest.on_disk import to_disk
 from tailrace.spark.manifest.paths import committed, within
 from tailrace.spark.parquet.file import file_schema
@@ -83,12 +83,11 @@ class ParquetTables(Tables):
 
     def name(self, folder: str, part: str) -> str:
         """The part's name after that of the table, which has one dot only."""
-        self._check_link(folder)
         return f"{folder}.{part}"
 
-    def changelogs(self) -> tuple[str, str, str]:
-        """Folders in that of the table."""
-        return f"{self._tables}/", ".", "/changelog"
+    def check_new(self, table: str) -> None:
+        """Raise `PipelineError` where something else is in the place of the table's link."""
+        self._check_link(_split(table)[0])
 
     def folder(self, table: str) -> Path:
         """The folder of the table's data files, those of older versions included."""
@@ -287,16 +286,9 @@ def _clean_table(table: Path, numbers: Collection[int]) -> None:
         elif folder.suffix != _SPARE:
             files = {each.name for at in kept for each in at.glob(f"{name}/*")}
             for file in folder.iterdir():
-                if file.name not in files and _came_with(file) <= max(numbers):
+                made = made_by(file.name)
+                if made is not None and made[0] <= max(numbers) and file.name not in files:
                     file.unlink()
-
-
-def _came_with(file: Path) -> float:
-    """The batch that a data file came with; infinite of what is none."""
-    try:
-        return version_of(file.name)
-    except ValueError:
-        return float("inf")
 
 
 def _is_folder(path: Path) -> bool:

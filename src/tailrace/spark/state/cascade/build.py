@@ -10,11 +10,9 @@ import pyarrow as pa
 
 from tailrace.spark.state.cascade.jobs import FindJob, PlayJob, Rows, find, play
 from tailrace.spark.state.current.flat import Target
-from tailrace.spark.state.current.given import keyed
 from tailrace.spark.state.current.plan import plan_table
 from tailrace.spark.state.current.timeline import lives
 from tailrace.spark.state.failure import Failure, RejectedError, attempt, failure
-from tailrace.spark.state.source_changes import table_changes
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -51,7 +49,6 @@ def carry_out(
     run: Runner,
     folder: Path,
     to: ChangelogFolders,
-    keys: Mapping[str, tuple[str, ...]],
 ) -> CarriedOut:
     """Carry out the foreign keys of a source in a batch.
 
@@ -59,12 +56,13 @@ def carry_out(
     tables of which not all changes are there, and why; changes go where ``to`` gives. The rest is
     as of `tailrace.spark.state.current.build.build`.
     """
-    work = _Work(source, tuple(quiet), run, to, keys)
+    work = _Work(source, tuple(quiet), run, to)
     failed = dict(_follows(links, unread))
     links = [each for each in links if each.child not in failed]
     files: dict[str, Sequence[ChangeFile]] = {}
     for number, some in enumerate(_together(links)):
-        if not any(_may_cause(source.files.get(each.parent, ())) for each in some):
+        causes = (file.operations for each in some for file in source.files.get(each.parent, ()))
+        if not any(each["update"] or each["delete"] for each in causes):
             continue
         try:
             made = work.make(some, folder / str(number))
@@ -109,10 +107,6 @@ def _together(links: Sequence[Link]) -> list[list[Link]]:
     return [mine for _, mine in groups]
 
 
-def _may_cause(files: Iterable[ChangeFile]) -> bool:
-    return any(file.operations["update"] or file.operations["delete"] for file in files)
-
-
 @dataclass
 class _Work:
     """Carries out the foreign keys of one source."""
@@ -121,13 +115,10 @@ class _Work:
     quiet: tuple[str, ...]
     run: Runner
     to: ChangelogFolders
-    keys: Mapping[str, tuple[str, ...]]
 
     def __post_init__(self) -> None:
         source = self.source
-        self._files = keyed(source.files, self.keys)
-        changes = table_changes(source.splits)
-        self._lives = lives(source.committed, self._files, changes, source.wanted)
+        self._lives = lives(source.committed, source.keyed, source.changes, source.wanted)
 
     def make(
         self, links: Sequence[Link], folder: Path
@@ -202,7 +193,7 @@ class _Work:
         source = self.source
         if life is None:
             return None
-        plan = plan_table(life, self._files, source.committed, given=self.keys, shard=None)
+        plan = plan_table(life, source.keyed, source.committed, given=source.keys)
         if plan is None:
             return None
         target = plan.target

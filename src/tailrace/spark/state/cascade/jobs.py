@@ -29,13 +29,13 @@ from tailrace.spark.state.current.flat import (
     SEQ,
     SNAPSHOT,
     UPDATE,
+    joined,
     operation_numbers,
 )
 from tailrace.spark.state.current.fold import key_columns
 from tailrace.spark.state.current.keys import dense
 from tailrace.spark.state.current.pieces import base_rows, changes
 from tailrace.spark.state.failure import RejectedError
-from tailrace.spark.state.history.versions import joined
 from tailrace.spark.state.spill import read_spill, write_spill
 from tailrace.table_name import TableName
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tailrace.spark.state.built import Built, failed
-from tailrace.spark.state.current.given import keyed
 from tailrace.spark.state.current.jobs import FoldJob
 from tailrace.spark.state.current.making import Unit, make
 from tailrace.spark.state.current.patch import PatchJob
@@ -15,7 +14,7 @@ from tailrace.spark.state.current.patching import jobs, parts, patched, swallowe
 from tailrace.spark.state.current.plan import has_begun, plan_table
 from tailrace.spark.state.current.timeline import lives
 from tailrace.spark.state.failure import Failure, attempt, rejection
-from tailrace.spark.state.source_changes import SourceTable, table_changes
+from tailrace.spark.state.source_changes import SourceTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -23,16 +22,13 @@ if TYPE_CHECKING:
 
     from tailrace.spark.runtime.tasks import Runner
     from tailrace.spark.state.built import State
-    from tailrace.spark.state.changelog import ChangeFile
+    from tailrace.spark.state.current.jobs import Done, Work
     from tailrace.spark.state.current.making import Spills
     from tailrace.spark.state.current.patching import Patches
     from tailrace.spark.state.current.pieces import Base, Piece
     from tailrace.spark.state.current.plan import TablePlan
     from tailrace.spark.state.current.timeline import Life
-    from tailrace.spark.state.current.work import Done, Work
     from tailrace.spark.state.source_changes import SourceChanges
-
-NO_KEYS: Final[Mapping[str, tuple[str, ...]]] = {}
 
 
 class _Fold(Unit):
@@ -85,22 +81,20 @@ def build(
     sources: Sequence[SourceChanges],
     run: Runner,
     folder: Path,
-    keys: Mapping[str, tuple[str, ...]] = NO_KEYS,
     patches: Patches | None = None,
 ) -> dict[SourceTable, Built]:
     """The current states of the sources' tables, each after its source's splits.
 
-    ``run`` runs jobs, in tasks or here; ``folder`` is there and takes what is cut; ``keys`` are
-    those that a user gave, by table. With ``patches`` changes may be kept separately from a table's
-    files. A table that is not in the result no longer exists.
+    ``run`` runs jobs, in tasks or here; ``folder`` is there and takes what is cut. With ``patches``
+    changes may be kept separately from a table's files. A table that is not in the result no longer
+    exists.
     """
     built: dict[SourceTable, Built] = {}
     units: dict[SourceTable, Unit] = {}
     begun: dict[SourceTable, tuple[SourceChanges, Life]] = {}
     for source in sources:
-        files = keyed(source.files, keys)
-        found = lives(source.committed, files, table_changes(source.splits), source.wanted)
-        plan = partial(_unit, source=source, files=files, keys=keys, patches=patches)
+        found = lives(source.committed, source.keyed, source.changes, source.wanted)
+        plan = partial(_unit, source=source, patches=patches)
         for name, life in found.items():
             if name in source.aside | source.strangers:
                 continue
@@ -109,7 +103,7 @@ def build(
             if cause is not None:
                 built[table] = _last(source, name, life, cause)
                 continue
-            if has_begun(life, files, source.committed):
+            if has_begun(life, source.keyed, source.committed):
                 begun[table] = source, life
             unit = attempt(partial(plan, name), life)
             if isinstance(unit, Failure):
@@ -125,16 +119,9 @@ def build(
     return built
 
 
-def _unit(
-    name: str,
-    life: Life,
-    source: SourceChanges,
-    files: Mapping[str, Sequence[ChangeFile]],
-    keys: Mapping[str, tuple[str, ...]],
-    patches: Patches | None,
-) -> Unit | None:
+def _unit(name: str, life: Life, source: SourceChanges, patches: Patches | None) -> Unit | None:
     """How a table is made; None where it does not exist, or nothing tells its columns."""
-    plan = plan_table(life, files, source.committed, given=keys, shard=source.shard)
+    plan = plan_table(life, source.keyed, source.committed, given=source.keys, shard=source.shard)
     if plan is None:
         return None
     before = source.committed[life.base] if life.base is not None else None

@@ -17,6 +17,7 @@ from tailrace.schema.conversions import How
 from tailrace.spark.state.current.conversions import Values, converted
 from tailrace.spark.state.failure import RejectedError
 from tailrace.values.surrogates import escaped, has_surrogates
+from tailrace.values.temporal import given_time
 
 if TYPE_CHECKING:
     from tailrace.spark.state.current.conversions import Step
@@ -107,9 +108,7 @@ def default(source: Source, arrow: pa.DataType, rows: int) -> tuple[pa.Array, pa
 
     Raises `RejectedError` where the default cannot be told.
     """
-    if source.unknown is not None:
-        return pa.nulls(rows, arrow), None
-    if source.text is None:
+    if source.unknown is not None or source.text is None:
         return pa.nulls(rows, arrow), None
     if pa.types.is_string(arrow) and has_surrogates(source.text):
         return pa.nulls(rows, arrow), pa.repeat(pa.scalar(escaped(source.text)), rows)
@@ -125,7 +124,6 @@ def default(source: Source, arrow: pa.DataType, rows: int) -> tuple[pa.Array, pa
 
 
 _DATE: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?:[ T](\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?)?\Z")
-_TIME: Final = re.compile(r"(-?)(\d{1,3}):(\d\d):(\d\d)(?:\.(\d{1,6}))?\Z")
 
 
 def _value(text: str, arrow: pa.DataType) -> Any:
@@ -143,12 +141,7 @@ def _value(text: str, arrow: pa.DataType) -> Any:
     if pa.types.is_binary(arrow):
         return text.encode("ascii")
     if pa.types.is_duration(arrow):
-        if not (found := _TIME.match(text)):
-            raise ValueError(text)
-        hours, minutes, seconds = int(found[2]), int(found[3]), int(found[4])
-        micros = int((found[5] or "").ljust(6, "0"))
-        span = dt.timedelta(0, seconds, micros, 0, minutes, hours)
-        return -span if found[1] else span
+        return dt.timedelta(microseconds=given_time(text, 6))
     if not (found := _DATE.match(text)):
         raise ValueError(text)
     year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])

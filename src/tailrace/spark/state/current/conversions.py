@@ -173,15 +173,12 @@ def _decimals(values: Numbers, digits: int) -> Numbers:
 
 def _digits(column: pa.ChunkedArray, entry: Conversion) -> tuple[pa.ChunkedArray, Bits]:
     """Numbers as text, all digits after the point."""
-    made = _each_value(column, lambda value: format(value, "f" if _is_decimal(value) else "d"))
+    kind = "f" if pa.types.is_decimal(column.type) else "d"
+    made = _each_value(column, lambda value: format(value, kind))
     bad = _none(column)
     if entry.width is not None and entry.sure is not Sure.ALWAYS:
         bad = _true(pc.greater(pc.utf8_length(made), entry.width))
     return made, bad
-
-
-def _is_decimal(value: object) -> bool:
-    return isinstance(value, decimal.Decimal)
 
 
 # --- texts, bytes, members -----------------------------------------------------------------------

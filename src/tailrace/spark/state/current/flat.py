@@ -16,7 +16,7 @@ from tailrace.spark.state.current.conform import Source, carried, default
 from tailrace.spark.state.failure import RejectedError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 INSERT, UPDATE, DELETE, SNAPSHOT = range(4)
 SEQ: Final = "_seq"
@@ -225,3 +225,26 @@ def unpack(table: pa.Table, target: Target) -> Flat:
     ours = [name for name in names if name.startswith((_OLD, _OPERATION, _PRESENT))]
     operations = table.column(_OPERATION).to_numpy()
     return Flat(table.drop_columns(ours), pa.table(old), operations, present)
+
+
+def joined(flats: Sequence[Flat]) -> Flat:
+    """The changes of all, in sequence."""
+    if len(flats) == 1:
+        return flats[0]
+    present: Bits | None = None
+    if any(each.present is not None for each in flats):
+        width = next(each.present.shape[1] for each in flats if each.present is not None)
+        present = np.concatenate(
+            [
+                np.full((len(each.operations), width), True)
+                if each.present is None
+                else each.present
+                for each in flats
+            ]
+        )
+    return Flat(
+        pa.concat_tables([each.rows for each in flats], promote_options="default"),
+        pa.concat_tables([each.old for each in flats], promote_options="default"),
+        np.concatenate([each.operations for each in flats]),
+        present,
+    )

@@ -16,9 +16,8 @@ import pyarrow as pa
 
 from tailrace.spark.state.current import raw
 from tailrace.spark.state.current.flat import DELETE, INSERT, UPDATE, Flat
-from tailrace.spark.state.current.given import check_unique
 from tailrace.spark.state.current.keys import Numbers, dense
-from tailrace.spark.state.current.moments import Moments, leaves_and_takes
+from tailrace.spark.state.current.moments import Moments, check_unique, leaves_and_takes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

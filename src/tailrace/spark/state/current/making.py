@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
 from tailrace.spark.manifest.manifest import TableRows
 from tailrace.spark.state.built import Built, ClosedFile, failed
-from tailrace.spark.state.current.cut import CutJob, cut
-from tailrace.spark.state.current.work import do_all
+from tailrace.spark.state.current.jobs import CutJob, cut, do_all
 from tailrace.spark.state.failure import Failure, attempt
 
 if TYPE_CHECKING:
@@ -19,9 +18,9 @@ if TYPE_CHECKING:
     from tailrace.spark.parquet.data_folder import DataFolder
     from tailrace.spark.runtime.tasks import Runner
     from tailrace.spark.state.built import State
+    from tailrace.spark.state.current.jobs import Done, Work
     from tailrace.spark.state.current.pieces import Base, Piece
     from tailrace.spark.state.current.plan import TablePlan
-    from tailrace.spark.state.current.work import Done, Work
 
     Spills = dict[int, list[str]]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from tailrace.spark.state.current.flat import DELETE, UPDATE
-from tailrace.spark.state.current.given import check_unique
+from tailrace.spark.state.failure import RejectedError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,3 +55,20 @@ class Moments(NamedTuple):
     def check_unique(self, left: pa.Table, key: Sequence[str]) -> None:
         """Raises `RejectedError` where two rows have a key; ``left`` has the rows that are left."""
         check_unique(self.keys, self.leaves, ~self.leaves, self.order, left, key)
+
+
+def check_unique(
+    keys: Numbers, began: Bits, ended: Bits, order: Numbers, rows: pa.Table, key: Sequence[str]
+) -> None:
+    """Raises `RejectedError` where a row came under a key that another row had.
+
+    For moments in order by key: ``keys`` are their numbers, ``began`` says whether a row came under
+    the key then, ``ended`` whether none was left after it. ``order`` has the places in ``rows`` of
+    those that began.
+    """
+    twice = np.flatnonzero((keys[1:] == keys[:-1]) & began[1:] & ~ended[:-1])
+    if not len(twice):
+        return
+    values = rows.select(list(key)).slice(int(order[twice[0] + 1]), 1).to_pylist()[0]
+    shown = ", ".join(f"{name} = {value!r}" for name, value in values.items())
+    raise RejectedError(f"the key given for it is not unique: two rows had {shown}")

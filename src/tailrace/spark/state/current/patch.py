@@ -17,18 +17,17 @@ from tailrace.spark.parquet.footer import row_groups
 from tailrace.spark.state.current import raw
 from tailrace.spark.state.current.finding import find
 from tailrace.spark.state.current.fold import alive, as_entries, key_columns, merge
-from tailrace.spark.state.current.jobs import changed, gathered
+from tailrace.spark.state.current.jobs import NOTHING, Done, Work, changed, gathered
 from tailrace.spark.state.current.keys import buckets
 from tailrace.spark.state.current.pieces import base_rows
 from tailrace.spark.state.current.rows import empty_rows
-from tailrace.spark.state.current.work import NOTHING, Done, Work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from tailrace.spark.parquet.deleted import DeletedRows, Rows
+    from tailrace.spark.state.current.jobs import Written
     from tailrace.spark.state.current.pieces import Base
-    from tailrace.spark.state.current.work import Written
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from tailrace.spark.parquet.deleted import NO_ROWS, joined
+from tailrace.spark.state.current.jobs import NOTHING
 from tailrace.spark.state.current.patch import PatchJob
 from tailrace.spark.state.current.rows import ROW_GROUP
-from tailrace.spark.state.current.work import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from tailrace.spark.parquet.data_folder import DataFolder
     from tailrace.spark.parquet.deleted import Rows
     from tailrace.spark.state.built import State
+    from tailrace.spark.state.current.jobs import Done, Written
     from tailrace.spark.state.current.plan import TablePlan
-    from tailrace.spark.state.current.work import Done, Written
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,12 @@ import pyarrow as pa
 
 from tailrace.columns.arrays import described_column
 from tailrace.schema.alteration import Added, Alteration
+from tailrace.spark.record.types import SHARD
 from tailrace.spark.state.current.conform import Source
 from tailrace.spark.state.current.flat import Target
-from tailrace.spark.state.current.given import check_columns
 from tailrace.spark.state.current.lineage import final_columns, sources_after, sources_for
 from tailrace.spark.state.current.pieces import Base, Piece
-from tailrace.spark.state.current.rows import CURRENT_FIELDS, RAW, SHARD
+from tailrace.spark.state.current.rows import STATE_FIELDS
 from tailrace.spark.state.failure import RejectedError
 from tailrace.values.sql_type import sql_type
 
@@ -36,6 +36,8 @@ BUCKET_BYTES: Final = 32 << 20
 (docs/design/amplification.md).
 """
 _MOST_BUCKETS: Final = 1 << 12
+
+OURS: Final = tuple(each.name for each in STATE_FIELDS)
 
 
 @dataclass(frozen=True)
@@ -71,13 +73,13 @@ def plan_table(
     *,
     given: Collection[str] = (),
     shard: str | None = None,
-    ours: Collection[str] = (*CURRENT_FIELDS, RAW),
+    ours: Collection[str] = OURS,
 ) -> TablePlan | None:
     """The plan for a table; None where nothing tells its columns, or it is not there any more.
 
     ``files`` are the new changelog files by table, ``committed`` the current states of the version
-    before with the paths of their files. ``given`` names the tables whose key a user gave (see
-    `tailrace.spark.state.current.given`), ``ours`` the fields after the table's columns; with
+    before with the paths of their files. ``given`` names the tables whose key a user gave,
+    ``ours`` the fields after the table's columns; with
     ``shard`` they have ``_source`` before them. Raises `RejectedError` where there can be no
     current state.
     """
@@ -91,7 +93,7 @@ def plan_table(
         raise RejectedError(known[0].refused)
     for segment, file in found:
         if segment.table in given:
-            check_columns(file.key, file)
+            _check_columns(file.key, file)
     shape = _shape(life, files, committed)
     if shape is None:
         return None
@@ -146,7 +148,6 @@ def has_begun(
     life: Life,
     files: Mapping[str, Sequence[ChangeFile]],
     committed: Mapping[str, State],
-    ours: Collection[str] = (*CURRENT_FIELDS, RAW),
 ) -> bool:
     """Whether a table had a state, in the version before or with its first rows since.
 
@@ -160,7 +161,7 @@ def has_begun(
             return True
         first = next((file for _, file in _overlapping(now, files)), None)
         names = first.columns.names if known is None and first is not None and first.key else ()
-        if names and not any(name.casefold() in ours for name in names):
+        if names and not any(name.casefold() in OURS for name in names):
             return True
         now = now.before
     return False
@@ -302,6 +303,15 @@ def _no_key(files: Sequence[ChangeFile]) -> str:
             "binlog_row_metadata=FULL on the source later rows have names"
         )
     return "it has no primary key"
+
+
+def _check_columns(key: Sequence[str], file: ChangeFile) -> None:
+    """Raises `RejectedError` where a file lacks a column of the given key."""
+    if strange := [name for name in key if name not in file.columns.names]:
+        raise RejectedError(
+            f"the key given for it has {', '.join(strange)}, and its columns are "
+            f"{', '.join(file.columns.names)}"
+        )
 
 
 def _check_key(columns: pa.Schema, key: Sequence[str]) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tailrace.spark.record.types import SHARD
 from tailrace.spark.state.current import raw
 from tailrace.spark.state.current.flat import SEQ, STAMP, UNKNOWN
 from tailrace.spark.state.failure import RejectedError
@@ -21,18 +22,19 @@ if TYPE_CHECKING:
 ROW_GROUP: Final = 1 << 17
 """Rows of a group: what is read of a key column to find one row (`finding`)."""
 RAW: Final = "_raw"
-SHARD: Final = "_source"
+STATE_FIELDS: Final = (
+    pa.field(STAMP, pa.timestamp("us", "UTC")),
+    pa.field(SEQ, pa.decimal128(38, 0)),
+    pa.field(RAW, raw.MAP),
+)
+"""The fields of a current state after the table's own columns."""
 CURRENT_FIELDS: Final[Mapping[str, str]] = {STAMP: STAMP, SEQ: SEQ}
-"""The fields of a current state after the table's own columns, and before `RAW`."""
+"""Those before `RAW`, each with the column of rows that is to be in it."""
 
 
 def empty_rows(target: Target) -> pa.Table:
     """No rows, in the shape that rows have while they are folded."""
-    ours = [
-        pa.field(SEQ, pa.decimal128(38, 0)),
-        pa.field(STAMP, pa.timestamp("us", "UTC")),
-    ]
-    return pa.schema([*target.columns, *ours]).empty_table()
+    return pa.schema([*target.columns, *STATE_FIELDS[:2]]).empty_table()
 
 
 def write_rows(

@@ -16,14 +16,12 @@ from tailrace.spark.manifest.manifest import TableRows
 from tailrace.spark.parquet.data_folder import DataFolder
 from tailrace.spark.parquet.footer import row_groups
 from tailrace.spark.state.built import Built, failed
-from tailrace.spark.state.current.build import NO_KEYS
-from tailrace.spark.state.current.given import keyed
 from tailrace.spark.state.current.making import Unit, make
 from tailrace.spark.state.current.plan import has_begun, plan_table
 from tailrace.spark.state.current.timeline import End, life_of, stages
 from tailrace.spark.state.failure import Failure, attempt, rejection
 from tailrace.spark.state.history.jobs import HISTORY_FIELDS, VersionsJob
-from tailrace.spark.state.source_changes import SourceTable, table_changes
+from tailrace.spark.state.source_changes import SourceTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,10 +29,9 @@ if TYPE_CHECKING:
 
     from tailrace.spark.runtime.tasks import Runner
     from tailrace.spark.state.built import State
-    from tailrace.spark.state.changelog import ChangeFile
+    from tailrace.spark.state.current.jobs import Work
     from tailrace.spark.state.current.pieces import Base, Piece
     from tailrace.spark.state.current.timeline import Life, Stage
-    from tailrace.spark.state.current.work import Work
     from tailrace.spark.state.source_changes import SourceChanges
 
 _OURS = tuple(field.name for field in HISTORY_FIELDS)
@@ -46,7 +43,6 @@ def build_history(
     sources: Sequence[SourceChanges],
     run: Runner,
     folder: Path,
-    keys: Mapping[str, tuple[str, ...]] = NO_KEYS,
 ) -> dict[SourceTable, Built]:
     """The histories of the sources' tables, each after its source's splits.
 
@@ -54,11 +50,10 @@ def build_history(
     """
     built: dict[SourceTable, Built] = {}
     for number, source in enumerate(sources):
-        files = keyed(source.files, keys)
-        found = stages(source.histories, files, table_changes(source.splits), source.wanted)
+        found = stages(source.histories, source.keyed, source.changes, source.wanted)
         place = folder / str(number)
         place.mkdir()
-        made = _Run(source, files, keys, run, place).make(found)
+        made = _Run(source, run, place).make(found)
         last = {stage.table: stage for stage in found if source.wanted(stage.table)}
         for name in last.keys() - source.aside - source.strangers:
             table = SourceTable(source.source, name)
@@ -78,7 +73,7 @@ def build_history(
             reason = built[table].rows.refused
             if reason is None or (known is not None and known[0].refused is not None):
                 continue
-            if has_begun(life_of(last[name]), files, source.histories):
+            if has_begun(life_of(last[name]), source.keyed, source.histories):
                 built[table] = replace(built[table], failed=rejection(reason))
     return built
 
@@ -149,17 +144,8 @@ class _Versions(Unit):
 class _Run:
     """Makes the stages of one source."""
 
-    def __init__(
-        self,
-        source: SourceChanges,
-        files: Mapping[str, Sequence[ChangeFile]],
-        keys: Mapping[str, tuple[str, ...]],
-        run: Runner,
-        folder: Path,
-    ) -> None:
+    def __init__(self, source: SourceChanges, run: Runner, folder: Path) -> None:
         self._source = source
-        self._files = files
-        self._keys = keys
         self._run = run
         self._folder = folder
         self._made: dict[Stage, Built] = {}
@@ -187,10 +173,8 @@ class _Run:
                 units[stage] = found
         folder.mkdir()
         self._made |= make(units, self._run, folder)
-        self._stop([each for each in wave if self._is_rejected(each)], folder / "stopped")
-
-    def _is_rejected(self, stage: Stage) -> bool:
-        return stage in self._made and self._made[stage].rows.refused is not None
+        made = [(each, self._made[each]) for each in wave if each in self._made]
+        self._stop([each for each, one in made if one.rows.refused is not None], folder / "stopped")
 
     def _cannot(self, stage: Stage) -> Failure | None:
         """Why a stage cannot be made: a table is set aside, or a stage before has failed."""
@@ -223,9 +207,9 @@ class _Run:
         rows = self._rows(stage)
         plan = plan_table(
             life,
-            self._files,
+            self._source.keyed,
             {"": rows} if rows is not None else {},
-            given=self._keys,
+            given=self._source.keys,
             shard=self._source.shard,
             ours=_OURS,
         )
@@ -279,7 +263,7 @@ class _Run:
         low = pa.scalar(decimal.Decimal(stage.low), pa.decimal128(38, 0))
         times = (
             rows.filter(pc.greater_equal(rows.column("_seq"), low)).column("_ts")
-            for file in self._files[stage.table]
+            for file in self._source.keyed[stage.table]
             if file.last >= stage.low
             for rows in row_groups(file.path, ["_seq", "_ts"])
         )
