@@ -10,10 +10,11 @@ space), lone surrogates, and code points that have no character.
 from __future__ import annotations
 
 import re
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 _LONGEST: Final = 80
 _UNUSUAL: Final = re.compile(r"[^ -~]")
@@ -55,6 +56,12 @@ def one_line(text: str, most: int | None = None) -> str:
     """
     line = " ".join(text.split())
     return line if most is None or len(line) <= most else f"{line[:most]}..."
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """`` (did you mean mysql?)`` where a known name is like this one, else nothing."""
+    found = get_close_matches(name, list(known), n=1)
+    return f" (did you mean {found[0]}?)" if found and name not in found else ""
 
 
 def counted(number: int, what: str) -> str:

@@ -242,7 +242,7 @@ def test_a_url_that_says_where_to_begin_can_be_given_again(pair, tmp_path):
 def test_several_logs_are_rejected(tmp_path):
     """A target has come to one position, of one log."""
     to = f"sqlite:///{tmp_path / 'applied.db'}"
-    with pytest.raises(UsageError, match="changes of one log"):
+    with pytest.raises(UsageError, match="apply one of them"):
         tailrace.apply(["examples/shop/mysql", "examples/shop/mariadb"], to)
 
 

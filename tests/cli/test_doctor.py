@@ -49,6 +49,8 @@ def test_what_is_missing(tmp_path):
     assert found["extras"]["live"]["installed"]
     text = without("pyspark llvmlite", code.replace(", '--as', 'json'", ""), cache=tmp_path).stdout
     assert f"not used: {hint('columns')}\n" in text
+    assert "Java      not checked: the extra spark is missing\n" in text
+    assert "\nTo install what is missing:\n" in text
     assert f"\n{hint('spark')}\n" in text
 
 

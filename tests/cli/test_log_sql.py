@@ -79,7 +79,7 @@ def test_only_some_tables(run, shop, corpus):
         for line in ran.lines
     )
     mixed = ("log", corpus / "mysql-9.7.mixed-format", "--as", "sql", "--tables", "corpus.*")
-    assert_refused(run(*mixed), "leave such out (--statements skip")
+    assert_refused(run(*mixed), "leave such statements out (--statements skip")
     skipped = run(*mixed, "--statements", "skip")
     assert skipped.status == 0
     assert "changes that were logged as statements were skipped" in skipped.err

@@ -5,11 +5,12 @@ import pty
 import re
 import signal
 import threading
+from dataclasses import replace
 from functools import partial
 
 import pytest
 
-from tailrace.cli.mirror.progress import Steps, _Lines, held, notes
+from tailrace.cli.mirror.progress import Steps, _line, _Lines, held, notes
 from tailrace.cli.options import check_cores, key_columns
 from tailrace.errors import UsageError
 from tailrace.printable import size
@@ -162,6 +163,12 @@ def test_a_long_batch_is_told_again_and_again(monkeypatch):
     quiet.tell("read", 0, 5)
     quiet.over()
     assert said.lines == before
+
+
+def test_a_source_that_is_not_connected_is_not_up_to_date():
+    there = SourceMoment("s", "f:9", 0, 0.0)
+    assert _line(there) == "s: f:9  up to date"
+    assert _line(replace(there, connected=False)) == "s: f:9  not connected"
 
 
 def test_lines():

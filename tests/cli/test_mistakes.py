@@ -18,14 +18,17 @@ FORMS = (
 DURATION = "is a duration such as 500ms, 10s, 2m or 1h"
 LOGIN = (
     "check the user, the password (TAILRACE_PASSWORD, ~/.my.cnf, MYSQL_PWD), whether the account"
-    " may log in from here, and the account's demand for TLS"
+    " may log in from here, and whether it requires TLS"
 )
 RING = (
     "neither component_keyring_file's nor keyring_file's (MySQL), nor file_key_management's"
     " (MariaDB), nor Tailrace's own"
 )
 SERVED = "logs --listen 127.0.0.1:0 --server-id 9"
-NO_LOG = "no log in this folder, nor in its sub-folders (a log begins with the bytes FE 62 69 6E)"
+NO_LOG = (
+    "no log in this folder or directly in its sub-folders (a log begins with the bytes FE 62 69 6E):"
+    " give the folder that holds the logs"
+)
 TABLES = (
     "shop.customers",
     "shop.order_items",
@@ -49,8 +52,14 @@ FILES = {
     # URLs
     "log mysql//root@db1": "mysql//root@db1: there is no such file; a server is mysql://user@host/",
     "mirror mysql/root@db1 --into lake": "mysql/root@db1: there is no such file; a server is mysql://user@host/",
+    "log mysq://root@db1/": [
+        "nothing here reads mysq: URLs (did you mean mysql?); known are abfs, abfss, az, file, gs, mariadb, memory, mysql, s3, s3a;",
+        "a server is mysql://user@host:3306/;",
+        "a package adds others by entry points of the group 'tailrace.transports', a program by tailrace.transports.register",
+    ],
+    "mirror mysq://root@db1/ --into lake": "mysq: URLs name no files (did you mean mysql?): give a path, file:///path, s3://bucket/folder or memory:name; a server is mysql://user@host:3306/",
     "log ftp://db1/binlog.000001": [
-        "nothing here reads ftp: URLs; known are abfs, abfss, az, file, gs, mariadb, memory, mysql, s3, s3a;",
+        "nothing here reads ftp: URLs; known are abfs, abfss, az, file, gs, mariadb, memory, mysql, s3, s3a; a server is mysql://user@host:3306/;",
         "a package adds others by entry points of the group 'tailrace.transports', a program by tailrace.transports.register",
     ],
     "log mysql://root@127.0.0.1:port/": "a server's URL: a host is name:port or [IPv6 address]:port, several with commas",
@@ -86,6 +95,13 @@ FILES = {
     "log --server-id many logs": "--server-id many: give a whole number",
     "log --server-id=-1 logs": "--server-id is a number from 0 to 4294967295, and not -1",
     "doctor now": "doctor takes no argument 'now' here: see `tailrace help doctor`",
+    "help miror": [
+        "there is no command 'miror' (did you mean mirror?):",
+        "there are apply, check, completion, doctor, help, index, log, mirror, receive, reset, search, serve, stat, tap, verify",
+    ],
+    "--verison": "tailrace has no option --verison (did you mean --version?): `tailrace help` lists the commands",
+    "serve logs --port 59123": "serve has no option --port: `tailrace help serve` lists its options",
+    "stat --html logs": "--html takes the file to write, and no log is left to read: --html page.html logs",
     "help nope": "there is no command 'nope': there are apply, check, completion, doctor, help, index, log, mirror, receive, reset, search, serve, stat, tap, verify",
     "completion": "completion needs a SHELL: see `tailrace help completion`",
     "completion csh": "SHELL csh: give bash, zsh or fish",
@@ -214,7 +230,7 @@ SERVERS = {
     "receive {url} --into copy --plugin nope": "no observer is called 'nope'; known are semisync.replica, semisync.source. A package adds one by an entry point of the group 'tailrace.observers'",
     "mirror mysql://bob@{at}/ --into lake": "error 1045 (28000): mysql://bob@{at}: Access denied for user 'bob'@'%' (using password: NO): GRANT REPLICATION SLAVE ON *.* TO the user",
     "verify {url} {url} --into lake": "verify takes no argument 'mysql://root@{at}/' here: see `tailrace help verify`",
-    "verify {url} --into nowhere": "nowhere is no lake that tailrace mirror has written",
+    "verify {url} --into nowhere": "nowhere: there is no lake here, or it has no batch yet: give the folder that you gave to tailrace mirror --into",
     "verify {url} --into nowhere --wait soon": f"--wait {DURATION}, not 'soon'",
 }
 """The same of a running server."""

@@ -206,7 +206,7 @@ def test_no_version_in_common(fresh_server):
 def test_accounts_that_ask_for_tls(tls_server):
     assert cipher(source(tls_server, "tls"))
     given = source(tls_server, "tls", ssl_mode="DISABLED")
-    with pytest.raises(AccessDenied, match="the account's demand for TLS"):
+    with pytest.raises(AccessDenied, match="whether it requires TLS"):
         connect(given, given.hosts[0])
 
 

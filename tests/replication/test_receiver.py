@@ -20,6 +20,7 @@ from tests.live.feeding import source_of
 from tests.replication.conftest import end_of, insert, rotate, run, same, url_of
 from tests.replication.logs import split
 from tests.waiting import wait_for
+from tools.proxy import Proxy
 
 HOSTS = {"mysql": "SHOW REPLICAS", "mariadb": "SHOW SLAVE HOSTS"}
 
@@ -262,7 +263,20 @@ def test_progress_and_that_an_idle_source_is_not_ahead(
     assert run.stop().received == reports[-1].received
     assert reports[-1].done
     said = [each.getMessage().partition(": ")[2] for each in caplog.records]
-    assert said[0] == "reading from the oldest log on"
+    assert said[0] == "reading from the start of the oldest log"
+
+
+def test_a_lost_source_is_not_connected(source, folder, receiving):
+    """From the first failed attempt on, and not only after two heartbeat periods."""
+    reports = []
+    with Proxy(source.port) as proxy:
+        through = SimpleNamespace(flavour=source.flavour, port=proxy.port)
+        receiving(
+            through, folder, options="?heartbeat=3600", on_progress=reports.append, every=0.001
+        )
+        wait_for(lambda: reports and reports[-1].connected)
+        proxy.refuse()
+        wait_for(lambda: not reports[-1].connected)
 
 
 class Calls(RelayIoObserver):

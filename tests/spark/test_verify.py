@@ -552,14 +552,14 @@ HEADLINES = (
     ("equal", 0, "equal to the server"),
     ("incomplete", 1, "has incomplete tables"),
     ("equal incomplete", 1, "has incomplete tables; the others are equal to the server"),
-    ("aside", 2, "could not be found equal to the server"),
-    ("equal busy", 2, "could not be found equal to the server"),
+    ("aside", 2, "could not be verified against the server"),
+    ("equal busy", 2, "could not be verified against the server"),
     (
         "equal incomplete aside",
         2,
-        "could not be found equal to the server, and has incomplete tables",
+        "could not be verified against the server, and has incomplete tables",
     ),
-    ("incomplete busy", 2, "could not be found equal to the server, and has incomplete tables"),
+    ("incomplete busy", 2, "could not be verified against the server, and has incomplete tables"),
     ("equal differs", 1, "differs from the server"),
     ("absent", 1, "differs from the server"),
     ("differs incomplete", 1, "differs from the server, and has incomplete tables"),
@@ -577,6 +577,23 @@ HEADLINES = (
         ),
     ),
 )
+
+
+def test_what_it_waits_for(run, monkeypatch):
+    report = VerifyReport((), "binlog.000001:4", "binlog.000001:4", seconds={"all": 1.0})
+
+    def found(*_, progress, **__):
+        for each in (("create", 0, 1), ("server", 0, 9), ("wait", 0, 1500)):
+            progress(*each)
+        return report
+
+    monkeypatch.setattr(verifying, "verify", found)
+    ran = run("verify", "mysql://u@h", "--into", "lake", "--wait", "10m")
+    assert ran.err == (
+        "tailrace: lake has no batch yet: waiting up to 600 s for tailrace mirror\n"
+        "tailrace: lake is 1.5 kB behind the server: waiting up to 600 s for tailrace mirror\n"
+    )
+    assert "behind" not in run("verify", "mysql://u@h", "--into", "lake").err
 
 
 def test_the_headline_is_true_of_all_tables(run, monkeypatch):

@@ -153,8 +153,8 @@ def test_find_all_joins_files_of_one_folder(tmp_path):
     ("source", "words"),
     [
         ("nowhere", "no such file or folder"),
-        ("mysql://localhost", "read from files and folders"),
-        ("ftp://bucket/logs", "read from files and folders"),
+        ("mysql://localhost", "URLs name no files"),
+        ("ftp://bucket/logs", "URLs name no files"),
         ("file://host/logs", "names no host"),
     ],
 )

@@ -165,7 +165,8 @@ def test_memory_that_is_not_there(memory):
         "relay.000001", memory_folder(memory).read("binlog.000008", 0, 999)
     )
     with pytest.raises(
-        UsageError, match=r"several logs are given \(test-registry/binlog, test-registry/relay\)"
+        UsageError,
+        match=r"the source has several logs \(test-registry/binlog, test-registry/relay\)",
     ):
         tailrace.open(f"memory:{memory}")
     memory_folder(memory).remove("binlog.000009")

@@ -289,7 +289,9 @@ class Applier(RowConsumer, Closing):
             raise UsageError("statements of some tables can be told only in a log")
         if event.is_row_statement:
             raise rows_not_logged(
-                context.event, "an applier of some tables cannot tell which it changes"
+                context.event,
+                "which tables it changes is unknown: apply all tables, or set binlog_format=ROW on"
+                " the source",
             )
         found = selected(context.event, self._wants)
         if found is context.event:
@@ -598,7 +600,9 @@ def apply(
     asked = TableFilter.of(tables, exclude)
     target = target_of(to, channel=channel, table=table, conflicts=conflicts, workers=workers)
     try:
-        log = one_log(source, keyring, layers, why="a channel has the changes of one log")
+        log = one_log(
+            source, keyring, layers, why="apply one of them; each log needs a channel of its own"
+        )
         wants, lower_case_table_names = as_named(asked, lower_case_table_names, [log])
         own_id = target.own_id(log)
         agreed = agreed_start(log, start)

@@ -101,7 +101,7 @@ def _check_series(
             good = False
             text = one_line(str(error))
             text = text.replace(f"{file.path}: ", "", 1) if text.startswith(file.path) else text
-            out.line((f"{name}: ", "file"), ("not in order: ", "alarm"), (text, ""))
+            out.line((f"{name}: ", "file"), ("error: ", "alarm"), (text, ""))
             continue
         counts.ends_inside = reader.inside and number == len(series.files) - 1
         out.line((f"{name}: ", "file"), (_summary(counts, reader.log.torn_tail), ""))
@@ -123,7 +123,7 @@ def _check_stream(
             _count(step, counts)
     except LogError as error:
         text = one_line(str(error))
-        out.line((f"{name or transport.name}: ", "file"), ("not in order: ", "alarm"), (text, ""))
+        out.line((f"{name or transport.name}: ", "file"), ("error: ", "alarm"), (text, ""))
         return False
     counts.ends_inside = reader.inside
     out.line((f"{name}: ", "file"), (_summary(counts, reader.log.torn_tail), ""))

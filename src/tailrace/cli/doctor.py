@@ -17,7 +17,7 @@ import tailrace
 from tailrace.cache import cache_folder, trusted_cache
 from tailrace.cli.options import OUTPUT
 from tailrace.cli.output import output_to, standard_output
-from tailrace.errors import TailraceError
+from tailrace.errors import MissingExtra, TailraceError
 from tailrace.extras import extras, fits, hint
 from tailrace.printable import one_line, printable_json
 
@@ -99,9 +99,11 @@ def doctor(
             for name, each in of_extras.items()
         ],
     )
-    for each in of_extras.values():
-        if each.install is not None:
-            output.line((each.install, "place"))
+    installs = [each.install for each in of_extras.values() if each.install is not None]
+    if installs:
+        output.line(("To install what is missing:", ""))
+    for install in installs:
+        output.line((install, "place"))
     output.close()
 
 
@@ -168,6 +170,8 @@ def _java() -> Java:
         from tailrace.spark.runtime.java import find_java  # noqa: PLC0415 - it may not be installed
 
         path, number = find_java()
-    except (TailraceError, ImportError) as error:
+    except (MissingExtra, ImportError):
+        return Java(None, None, "not checked: the extra spark is missing")
+    except TailraceError as error:
         return Java(None, None, one_line(str(error)))
     return Java(str(path), number, None)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from tailrace.errors import UsageError
+from tailrace.printable import suggestion
 
 if TYPE_CHECKING:
     from cyclopts.help import HelpPanel
@@ -62,5 +63,6 @@ def help_(
 
     names = sorted(name for name in app if not name.startswith("-"))
     if command is not None and command not in names:
-        raise UsageError(f"there is no command {command!r}: there are {', '.join(names)}")
+        close = suggestion(command, names)
+        raise UsageError(f"there is no command {command!r}{close}: there are {', '.join(names)}")
     app.help_print([] if command is None else [command])

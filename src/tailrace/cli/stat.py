@@ -89,6 +89,10 @@ def stat(
     """Count the content of logs: rows by table, events by type, the largest transactions."""
     if html is not None and as_ == "json":
         raise UsageError("--html writes a page and prints nothing: leave --as json out")
+    if html is not None and not sources:
+        raise UsageError(
+            f"--html takes the file to write, and no log is left to read: --html page.html {html}"
+        )
     make_page = None if html is None else page_maker(html)
     pages: list[tuple[str, Statistics]] = []
     stream = standard_output()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin
+from typing import Any, Final, Literal, get_args, get_origin
 
 from cyclopts import (
     CoercionError,
@@ -16,9 +15,7 @@ from cyclopts import (
 )
 
 from tailrace.cli.commands import COMMANDS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from tailrace.printable import suggestion
 
 _KINDS: Final = {int: "a whole number", float: "a number"}
 
@@ -31,13 +28,18 @@ def explained(error: CycloptsError) -> str:
     match error:
         case UnknownCommandError(unused_tokens=[name, *_]):
             if name.startswith("-"):
-                return f"tailrace has no option {name}: `tailrace help` lists the commands"
-            close = _close(name, (each.name for each in COMMANDS))
+                close = suggestion(name, ("--help", "--version"))
+                return f"tailrace has no option {name}{close}: `tailrace help` lists the commands"
+            close = suggestion(name, (each.name for each in COMMANDS))
             return f"there is no command {name!r}{close}: `tailrace help` lists the commands"
         case UnknownOptionError(token=token):
             name = (token.keyword or token.value).partition("=")[0]
             known = chain.from_iterable(each.names for each in error.argument_collection)
-            return f"{command} has no option {name}{_close(name, known)}: {more} lists its options"
+            return (
+                f"{command} has no option {name}{suggestion(name, known)}: {more} lists its options"
+            )
+        case MissingArgumentError(unused_tokens=[name, *_]) if name.startswith("--"):
+            return f"{command} has no option {name.partition('=')[0]}: {more} lists its options"
         case MissingArgumentError() if argument is not None:
             what = argument.parameter.metavar or ""
             if not argument.name.startswith("-"):
@@ -51,11 +53,6 @@ def explained(error: CycloptsError) -> str:
             return f"{command} takes no argument {first!r} here: see {more}"
         case _:
             return str(error)
-
-
-def _close(name: str, known: Iterable[str]) -> str:
-    found = get_close_matches(name, list(known), n=1)
-    return f" (did you mean {found[0]}?)" if found else ""
 
 
 def _wanted(error: CoercionError) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -91,14 +92,22 @@ def verify(
         wait=longest,
         range_rows=range_rows,
         rows=rows,
-        progress=lambda phase, _, __: (
-            say(f"{into}: waiting until this lake exists") if phase == "create" else None
-        ),
+        progress=partial(_say_waiting, into, longest or 0.0),
     )
     output = output_to(standard_output())
     _print(output, into, report)
     output.close()
     return 2 if report.unsure else int(report.verdict != "equal")
+
+
+def _say_waiting(lake: str | Path, longest: float, phase: str, done: int, total: int) -> None:
+    if phase == "create":
+        what = "has no batch yet"
+    elif phase == "wait" and longest and done < total:
+        what = f"is {size(total)} behind the server"
+    else:
+        return
+    say(f"{lake} {what}: waiting up to {longest:g} s for tailrace mirror")
 
 
 def _print(output: Output, lake: str | Path, report: VerifyReport) -> None:
@@ -134,7 +143,7 @@ def _title(report: VerifyReport) -> str:
         return "has incomplete tables" + "; the others are equal to the server" * others
     has = ", and has incomplete tables" if incomplete else ""
     if report.verdict == "unsure":
-        return f"could not be found equal to the server{has}"
+        return f"could not be verified against the server{has}"
     doubt = "; for other tables this could not be determined" if report.unsure else ""
     return f"differs from the server{has}{doubt}"
 

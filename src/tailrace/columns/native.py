@@ -210,7 +210,7 @@ def _announce(say: Callable[[str], None] | None = None) -> None:
     global _announced  # noqa: PLW0603 - of the process
     if not _announced:
         _announced = True
-        text = "compiling kernels, once on this machine: this takes about a minute"
+        text = "compiling kernels (once on this machine, about a minute)"
         print(f"tailrace: {text}", file=sys.stderr) if say is None else say(text)  # noqa: T201
 
 

@@ -220,7 +220,7 @@ class Feed(Closing):
             return f"after {self.position}"
         gtids = self.gtids
         if not gtids:
-            return "from the oldest log on"
+            return "from the start of the oldest log"
         return f"after {gtids.text()}"[:200]
 
     @property

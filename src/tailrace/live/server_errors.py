@@ -73,7 +73,7 @@ _ADVICE: Final = {
 }
 _LOGIN: Final = (
     "check the user, the password (TAILRACE_PASSWORD, ~/.my.cnf, MYSQL_PWD), whether the account"
-    " may log in from here, and the account's demand for TLS"
+    " may log in from here, and whether it requires TLS"
 )
 
 _COPY_AGAIN: Final = "the source purged what follows: copy the data again and begin after the copy"

@@ -38,7 +38,10 @@ def check_statements(given: object) -> None:
         raise UsageError(f'statements is "error" or "skip", and not {short_repr(given)}')
 
 
-_SKIP: Final = "leave such out (--statements skip, statements='skip')"
+_SKIP: Final = (
+    "leave such statements out (--statements skip, statements='skip'): their changes are then"
+    " missing"
+)
 
 
 def statement_of(event: Event) -> str:

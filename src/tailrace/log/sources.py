@@ -140,7 +140,7 @@ def one_log(
     log, *more = logs_of(source, keyring, layers)
     if more:
         names = ", ".join(each.name for each in (log, *more))
-        raise UsageError(f"several logs are given ({names}): {why}")
+        raise UsageError(f"the source has several logs ({names}): {why}")
     return log
 
 

@@ -145,7 +145,7 @@ class Meter:
             lag_bytes=behind,
             lag_seconds=seconds,
             reconnects=self._reconnects if feed is None else feed.reconnects,
-            connected=feed is not None and self._hears(feed, now),
+            connected=feed is not None and (done or feed.connected) and self._hears(feed, now),
             done=done,
             sync_seconds=slowest or None,
         )

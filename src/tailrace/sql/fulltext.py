@@ -29,6 +29,7 @@ _PIECES: Final = re.compile(
     r'|([^" \n\t%()+\-<>~@*]+)|"'
 )
 _PREFIXES: Final = frozenset("+-~><")
+_END: Final = "the end"
 LONGEST: Final = 10_000
 """Characters of a query."""
 _DEEPEST: Final = 50
@@ -70,7 +71,7 @@ class _Parser:
         return found
 
     def _next(self) -> tuple[str, str]:
-        return self._pieces[self._at] if self._at < len(self._pieces) else ("end", "the end")
+        return self._pieces[self._at] if self._at < len(self._pieces) else ("end", _END)
 
     def _accept(self, operator: str) -> bool:
         if self._next() != ("operator", operator):
@@ -131,8 +132,10 @@ def _split(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _wrong(piece: str) -> UsageError:
+    where = "the end" if piece == _END else repr(piece)
     return UsageError(
-        f'the query cannot be read at {piece!r}: words, "phrases", +must -mustnot (groups) begin*'
+        f"syntax error at {where} of the query: a query consists of"
+        ' words, "phrases", +must -mustnot (groups) begin*'
     )
 
 

@@ -11,6 +11,7 @@ from tailrace.errors import UsageError
 from tailrace.log.changes import Changes
 from tailrace.log.results import Results
 from tailrace.log.sources import Reading
+from tailrace.position import Position
 from tailrace.printable import short_repr
 from tailrace.sql.forward import statements as repeating
 from tailrace.sql.forward import with_stretches
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from tailrace.gtid import GtidState
     from tailrace.log.reader import Reader
     from tailrace.log.sources import Source
-    from tailrace.position import Position
     from tailrace.schema.letter_case import LowerCase
     from tailrace.selection import Bound
     from tailrace.sql.statement import RowStatements
@@ -163,12 +163,14 @@ def _heading(reader: Reader, how: How) -> Iterator[str]:
 
     names = reader.name
     if reader.series is not None:
-        files = reader.series.files
+        files, start = reader.series.files, reader.selection.start
+        first = start.file if isinstance(start, Position) else files[0].name
+        files = files[next((n for n, each in enumerate(files) if each.name == first), 0) :]
         names = files[0].name if len(files) == 1 else f"{files[0].name} to {files[-1].name}"
     client = f"{reader.format.flavour} --binary-mode"
     yield f"tailrace {version('tailrace')}: {names}, {_ORDER[how]}"
     yield f"{reader.format.flavour} {reader.format.server_version}; feed it to: {client}"
-    yield "it has the rows that triggers changed: it stops before rows of a table that has triggers"
+    yield "rows that triggers changed are included: drop a table's triggers before its rows run"
 
 
 @checked

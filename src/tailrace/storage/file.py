@@ -12,11 +12,13 @@ from urllib.parse import unquote, urlsplit
 from tailrace.constants import ENCRYPTED_MAGIC, MAGIC
 from tailrace.errors import CannotOpen, StorageError, UsageError
 from tailrace.log_name import base_and_number, file_number
+from tailrace.printable import suggestion
 from tailrace.storage.encryption import opened
 from tailrace.storage.encryption.mysql import HEADER_SIZE as MYSQL_HEADER_SIZE
 from tailrace.storage.joined import JoinedInput
 from tailrace.storage.layered import completed, of_suffix
 from tailrace.storage.local import LocalStore
+from tailrace.storage.objects.url import SCHEMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -144,10 +146,10 @@ def local_path(source: str | Path) -> Path:
         return _known(Path(text))
     parts = urlsplit(text)
     if parts.scheme.lower() != "file":
+        close = suggestion(parts.scheme, ("file", "memory", "mysql", "mariadb", *SCHEMES))
         raise StorageError(
-            f"{parts.scheme}: is no URL of a log: logs are read from files and folders (a path,"
-            " or file:///path), from object stores (s3://bucket/folder) and from memory"
-            " (memory:name)"
+            f"{parts.scheme}: URLs name no files{close}: give a path, file:///path,"
+            " s3://bucket/folder or memory:name; a server is mysql://user@host:3306/"
         )
     if parts.netloc not in {"", "localhost"}:
         raise StorageError(f"{text}: a file URL names no host: file:///{parts.path.lstrip('/')}")

@@ -93,8 +93,8 @@ def _on_disk(path: Path, keyring: Keyring | None, layers: tuple[Layer, ...]) -> 
     with told(path):
         if path.is_dir():
             return _in_store(LocalStore(path), keyring, layers) or _missing(
-                f"{path}: no log in this folder, nor in its sub-folders (a log begins with the"
-                " bytes FE 62 69 6E)"
+                f"{path}: no log in this folder or directly in its sub-folders (a log begins with"
+                " the bytes FE 62 69 6E): give the folder that holds the logs"
             )
         saved = path.with_name(path.name + SAVED_SUFFIX)
         is_index = path.suffix == INDEX_SUFFIX

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tailrace.errors import UsageError
+from tailrace.printable import suggestion
 from tailrace.storage.objects.url import SCHEMES
 from tailrace.transports.base import Transport
 
@@ -55,8 +56,10 @@ def elsewhere(source: str) -> Transport | None:
         return factory(source)
     if found[2] is None or scheme in _OWN:
         return None
+    known = schemes()
     raise UsageError(
-        f"nothing here reads {scheme}: URLs; known are {', '.join(schemes())};"
+        f"nothing here reads {scheme}: URLs{suggestion(scheme, known)}; known are"
+        f" {', '.join(known)}; a server is mysql://user@host:3306/;"
         f" a package adds others by entry points of the group {GROUP!r}, a program by"
         " tailrace.transports.register"
     )

@@ -291,8 +291,9 @@ class _Terminal:
         title = f"{self._into}: {self._phase}"
         if moment is not None:
             title = (
-                f"{self._into}: {moment.batches} batches, the last took {moment.seconds:.1f} s, "
-                f"{size(int(moment.rate))}/s, {self._phase}"
+                f"{self._into}: {moment.batches:,} {'batch' if moment.batches == 1 else 'batches'}"
+                + (f", the last took {moment.seconds:.1f} s" if moment.report else "")
+                + f", {size(int(moment.rate))}/s, {self._phase}"
             )
         lines = [title, *(_line(each) for each in (moment.sources if moment else ()))]
         if moment is not None and moment.set_aside:
@@ -344,7 +345,7 @@ def _line(source: SourceMoment) -> str:
         pieces.append(f"{source.lag_seconds:.1f} s, {size(source.lag_bytes)} behind")
     elif source.full:
         pieces.append("more is received once the lake has this: the disk has no room for all")
-    else:
+    elif source.connected:
         pieces.append("up to date")
     if source.gtid:
         pieces.append(source.gtid)

@@ -87,7 +87,10 @@ class LakeView:
         path = folder_of(lake)
         manifest = _committed(lake, path)
         if not manifest.version:
-            raise PipelineError(f"{lake} is no lake that tailrace mirror has written")
+            raise PipelineError(
+                f"{lake}: there is no lake here, or it has no batch yet: give the folder that you"
+                " gave to tailrace mirror --into"
+            )
         return cls(str(lake), path, manifest)
 
     def current(self, table: TableState) -> list[LakeFile]:

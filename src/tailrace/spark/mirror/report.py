@@ -221,8 +221,8 @@ def _notes(table: TableState, good: Sequence[TableRows], *, gaps: bool) -> tuple
     for state in () if table.dropped else good:
         notes |= dict.fromkeys(state.notes)
         if state.unseen:
-            more = "of its rows were there before the log begins, so there may be more"
-            notes[f"{state.unseen} {more}"] = None
+            more = "of its rows were inserted before the log begins, or by skipped statements"
+            notes[f"{state.unseen} {more}; there may be more such rows"] = None
     if gaps and table.history is not None:
         notes |= dict.fromkeys(f"its history has {gap}" for gap in table.history.gaps)
     return tuple(notes)

@@ -91,9 +91,7 @@ def verify(
             begin = lag.end()
             rounds.read_server(wants)
             end = lag.end()
-            tell("wait", 0, 1)
-            caught_up = lag.wait(end, longest or 0.0)
-            tell("wait", 1, 1)
+            caught_up = lag.wait(end, longest or 0.0, tell)
             rounds.read_lake()
             settled = caught_up and begin == end == lag.end()
             if rounds.judge(confirmed=settled, caught_up=caught_up):

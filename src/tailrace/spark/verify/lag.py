@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tailrace.live.url import Source
+    from tailrace.spark.input.server_log import Progress
 
 _MOST_COUNTED: Final = 1000
 _LOOK_SECONDS: Final = 0.2
@@ -102,19 +103,23 @@ class LakeOfServer(Closing):
                 count += event[TYPE_AT] in GTID_TYPES
         return count
 
-    def wait(self, end: Position, seconds: float) -> bool:
+    def wait(self, end: Position, seconds: float, tell: Progress) -> bool:
         """Wait until the lake has the server's log up to a place; False where it did not get there.
 
-        The lake's version is that of the end.
+        The lake's version is that of the end. If the lake is behind, ``tell`` receives ``wait``, 0
+        and the missing bytes.
         """
         deadline = time.monotonic() + seconds
         seen: Position | None = None
         while True:
             self.look()
             if self.position != seen:
-                seen = self.position
-                if self.behind(end) == (0, 0):
+                first, seen = seen is None, self.position
+                missing = self.behind(end)
+                if missing == (0, 0):
                     return True
+                if first:
+                    tell("wait", 0, missing[0] or 0)
             if time.monotonic() >= deadline:
                 return False
             time.sleep(min(_LOOK_SECONDS, max(deadline - time.monotonic(), 0)))
