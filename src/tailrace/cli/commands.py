@@ -237,7 +237,8 @@ COMMANDS: Final = (
         LAKE,
         "[OPTIONS] SERVER --into LAKE",
         "Compare a lake's tables with the server's, row by row.",
-        "Server and lake are given as they were to ``mirror``. Nothing is written to them. (To "
+        "Server and lake are given as they were to ``mirror``. No table is changed; the lake's "
+        "folder holds temporary files meanwhile. (To "
         "check that logs are undamaged, there is ``check``.)",
         (
             ("all tables", "verify mysql://root@db1/ --into lake"),

@@ -264,7 +264,8 @@ def _print(
         if not table.dropped or table.changes or table.set_aside is not None
     ]
     read = f"{counted(report.changes, 'change')} from {size(report.log_bytes)} of logs"
-    title = f"{into}: {read if report.log_bytes else 'nothing new'}, {seconds:.1f} s"
+    nothing = "nothing new" if report.version else "ended before its first batch"
+    title = f"{into}: {read if report.log_bytes else nothing}, {seconds:.1f} s"
     if starting := report.seconds.get("start"):
         title += f", of which {starting:.1f} s starting Spark"
     rows = [_row(table) for table in live]
