@@ -126,7 +126,7 @@ def test_a_committed_row_becomes_a_hit_without_a_reload(followed, browser):
         page.get_by_role("searchbox").fill("+nothing")
         expect(status).to_have_text("No row found")
         page.get_by_role("searchbox").fill("(half")
-        expect(status).to_have_text(re.compile("^The query cannot be read"))
+        expect(status).to_have_text(re.compile("^Syntax error at the end of the query"))
         expect(hits).to_have_count(0)
 
 

@@ -176,8 +176,8 @@ def test_the_page_has_nothing_inline_and_nothing_of_another_host(site):
 
 
 BAD = {
-    "(no end": "cannot be read",
-    "a +": "cannot be read",
+    "(no end": "syntax error at the end",
+    "a +": "syntax error at the end",
     "(" * 60 + "a" + ")" * 60: "brackets",
     '"aaa bbb ccc" @9 ' * 5: "distance",
     "x" * (LONGEST + 1): "1,000 characters",

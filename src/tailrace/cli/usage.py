@@ -38,7 +38,9 @@ def explained(error: CycloptsError) -> str:
             return (
                 f"{command} has no option {name}{suggestion(name, known)}: {more} lists its options"
             )
-        case MissingArgumentError(unused_tokens=[name, *_]) if name.startswith("--"):
+        case MissingArgumentError(unused_tokens=[name, *_]) if (
+            name.startswith("--") and argument is not None and name not in argument.names
+        ):
             return f"{command} has no option {name.partition('=')[0]}: {more} lists its options"
         case MissingArgumentError() if argument is not None:
             what = argument.parameter.metavar or ""
