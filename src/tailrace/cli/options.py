@@ -189,8 +189,8 @@ SkipTornTail = Annotated[
         group=READING,
         negative=(),
         help="If a server's log file ends inside an event, as after a crash of MariaDB, leave the "
-        "event out, say so, and continue with the next file. (In files, a crash has left a mark, and no option is "
-        "needed.)",
+        "event out, say so, and continue with the next file. (In files, a crash has left a mark, "
+        "and no option is needed.)",
     ),
 ]
 SkipGtids = Annotated[
