@@ -119,5 +119,5 @@ def test_a_store_that_fails_is_told_with_what_to_do(monkeypatch):
         raise StorageError("the store is full")
 
     monkeypatch.setattr(type(bucket_of(copied.url)), "put", full)
-    with pytest.raises(StorageError, match="store is full; .* it resumes$"):
+    with pytest.raises(StorageError, match=r"store is full; .* it resumes$"):
         copied.write(copy)
