@@ -109,3 +109,15 @@ def test_what_a_third_receiver_stores_is_not_cut():
     with pytest.raises(StorageError, match="another receiver has written to it since it was read"):
         second.resume()
     copied.check()
+
+
+def test_a_store_that_fails_is_told_with_what_to_do(monkeypatch):
+    copied = Copied()
+    copy = copied.first()
+
+    def full(*_arguments, **_options):
+        raise StorageError("the store is full")
+
+    monkeypatch.setattr(type(bucket_of(copied.url)), "put", full)
+    with pytest.raises(StorageError, match=r"store is full; .* it resumes$"):
+        copied.write(copy)

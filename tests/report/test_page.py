@@ -1,6 +1,7 @@
 """`tailrace stat --html`: the page as a browser gets it."""
 
 import base64
+import datetime as dt
 import hashlib
 import json
 import re
@@ -113,6 +114,8 @@ def test_each_plot_has_a_text_and_a_table(shop_page):
 
 def test_its_numbers_are_those_of_the_command(run, shop_page):
     found = json.loads(run("stat", "--as", "json", SHOP).out)
+    times = [dt.datetime.fromtimestamp(found[each], dt.UTC) for each in ("first", "last")]
+    assert all(f"{each:%Y-%m-%d %H:%M:%S}" in shop_page for each in times)
     for name, counts in found["tables"].items():
         cells = [f"{counts[each]:,}" for each in ("inserts", "updates", "deletes")]
         assert (

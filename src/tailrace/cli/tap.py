@@ -111,9 +111,11 @@ def _close(consumer: Consumer) -> None:
     try:
         if callable(close):
             close()
-    except (TailraceError, BrokenPipeError):  # nobody reads standard output any more
+    except TailraceError:
         raise
     except Exception as error:
+        if isinstance(error, BrokenPipeError) and isinstance(consumer, _Printer):
+            raise  # nobody reads standard output any more
         raise failed(consumer, "close", error) from error
 
 

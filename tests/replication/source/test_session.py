@@ -180,7 +180,7 @@ def test_show_variables(source, condition, names):
         rows = ask(source, f"SHOW {scope} VARIABLES {condition}")
         assert [name for name, _ in rows] == names
     assert ask(source, "SHOW VARIABLES LIKE 'log_bin'") == [("log_bin", "ON")]
-    assert ask(source, "SELECT @@log_bin") == [(1,)]
+    assert ask(source, "SELECT @@log_bin, @@autocommit") == [(1, 1)]
 
 
 @each_case("shown", ["VARIABLES", "STATUS"])

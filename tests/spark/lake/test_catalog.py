@@ -1,5 +1,7 @@
 """A lake in a catalogue of pyiceberg's configuration."""
 
+import shutil
+
 import pyiceberg.catalog
 import pytest
 from pyiceberg.catalog import load_catalog
@@ -43,6 +45,19 @@ def test_a_schema_of_a_catalogue(tmp_path, configured):
     files = lake.current(lake.manifest.tables["shop.orders"])
     assert files
     assert all(file.path.startswith(str(warehouse)) for file in files)
+
+
+def test_tables_of_an_older_lake_are_not_taken(tmp_path, configured):
+    """They have its batches: of the new one's they would have taken none before its number."""
+    configured((tmp_path / "warehouse").as_uri())
+    for number in range(2):
+        with reopened("work.mirror", "iceberg") as store:
+            store.commit(batch(store, number))
+    shutil.rmtree(tmp_path / "warehouse" / "_tailrace.mirror")
+    with open_store("work.mirror", "iceberg") as store:
+        store.commit(batch(store, 0))
+        assert "is there already" in store.manifest.tables["shop.orders"].set_aside.reason
+    assert load_catalog("work").load_table("mirror.shop_orders").scan().to_arrow().num_rows == 20
 
 
 def test_a_schema_of_a_catalogue_is_a_lake_to_the_index(tmp_path, configured, run):

@@ -98,6 +98,19 @@ def test_an_error_while_a_batch_is_prepared_leaves_its_files(tmp_path, name, mon
     assert READERS[name](lake, "shop.orders", "current").num_rows == 20
 
 
+def test_a_note_of_an_earlier_build(tmp_path, name):
+    """Its name has no generation; the files of its batch go, and so does the note."""
+    lake = begun(tmp_path, name)
+    note = lake / "_tailrace" / "making.0123456789ab.json"
+    note.write_text(json.dumps({"version": 2, "folders": ["shop.orders/data"]}))
+    file = lake / "shop.orders" / "data" / "part-000002-000001-0123456789ab.parquet"
+    file.parent.mkdir(exist_ok=True)
+    file.touch()
+    with open_store(lake, name):
+        assert not file.exists()
+        assert not note.exists()
+
+
 @pytest.mark.parametrize(
     "note",
     [

@@ -61,6 +61,10 @@ def there(lake, table):
     return {str(each) for each in files if each.suffix in {".avro", ".parquet"}}
 
 
+def left_over(lake, table):
+    return there(lake, table) - used(lake, table)
+
+
 def test_old_snapshots_of_iceberg_go_with_their_files(lake, clock):
     with open_store(lake, "iceberg") as store:
         for number in range(4):
@@ -73,11 +77,24 @@ def test_old_snapshots_of_iceberg_go_with_their_files(lake, clock):
     for table in TABLES:
         # the last of them was replaced just now
         assert len(own_catalog(lake).load_table(table).metadata.snapshots) == 2
-        assert not there(lake, table) - used(lake, table)
-    assert len(list((lake / "shop.orders" / "data").iterdir())) == 4
-    assert len(list((lake / "shop.orders_changelog" / "data").iterdir())) == 5
-    assert as_rows(READERS["iceberg"](lake, "shop.orders")) == expected(range(50))
-    assert READERS["iceberg"](lake, "shop.orders_changelog").num_rows == 50
+    removed_by_the_next_commit(lake, 5)
+    assert len(list((lake / "shop.orders_changelog" / "data").iterdir())) == 6
+
+
+def removed_by_the_next_commit(lake, number):
+    left = {table: left_over(lake, table) for table in TABLES}
+    with open_store(lake, "iceberg") as store:
+        store.commit(batch(store, number))
+    for table in TABLES:
+        assert left[table]
+        assert not left[table] & there(lake, table)
+        assert used(lake, table) < there(lake, table)
+        notes = (lake / table / NAME).read_text()
+        assert all(each in notes for each in left_over(lake, table))
+        assert not any(each in notes for each in left[table])
+    rows = 10 * (number + 1)
+    assert as_rows(READERS["iceberg"](lake, "shop.orders")) == expected(range(rows))
+    assert READERS["iceberg"](lake, "shop.orders_changelog").num_rows == rows
 
 
 def test_few_snapshots_of_iceberg_stay_and_their_files_for_an_hour(tmp_path, clock):
@@ -103,11 +120,7 @@ def test_few_snapshots_of_iceberg_stay_and_their_files_for_an_hour(tmp_path, clo
     clock(3700)
     with open_store(lake, "iceberg") as store:
         store.commit(batch(store, 9))
-    for table in TABLES:
-        assert not there(lake, table) - used(lake, table)
-        assert not (lake / table / NAME).read_text().strip()
-    assert as_rows(READERS["iceberg"](lake, "shop.orders")) == expected(range(100))
-    assert READERS["iceberg"](lake, "shop.orders_changelog").num_rows == 100
+    removed_by_the_next_commit(lake, 10)
 
 
 def test_a_tagged_snapshot_of_iceberg_keeps_all(lake, clock):

@@ -287,7 +287,7 @@ class Copy:
     def sync(self) -> None:
         """Return when everything written would survive a power cut. Raises StorageError."""
         if self._file is not None and not self._synced:
-            with self._told(self.position):
+            with self._told(None):  # what is not synced may be lost
                 self._file.sync()
         self._synced = True
 
@@ -296,7 +296,7 @@ class Copy:
         file = self._file
         if file is None:
             return
-        with self._told(self.position):
+        with self._told(None):  # what is not synced may be lost
             if self._clears():
                 file.mark(in_use=False)
             file.sync()

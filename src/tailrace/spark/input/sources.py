@@ -351,8 +351,12 @@ class Sources(Closing):
         logs that come and go must not make it another source.
         """
         known = {one.name: one.files[0].base for one in self._found}
-        known |= {name: base_and_number(each.file)[0] for name, each in self._states().items()}
-        taken = {one.name for one in found}
+        states = self._states()
+        known |= {
+            name: base_and_number(states[name].file)[0]
+            for name in states.keys() - self.received.keys()
+        }
+        taken = {one.name for one in found} | self.received.keys()
 
         def name(one: LogSeries) -> str:
             base = one.files[0].base

@@ -253,14 +253,13 @@ class Lake(LakeFolder):
         if decided == WITHDRAW:
             self._withdraw()
             raise LakeChanged(f"{self.label}: the process before has rolled its batch back")
-        overruled: list[str] = []
+        overruled: dict[str, str] = {}
         left = _waiting(manifest)
         failed: dict[str, Exception] = {}
         marks: dict[str, str | None] = {}
-        taken = 0
 
-        def take(step: Step, *, overrule: bool) -> None:
-            nonlocal taken
+        def take(step: Step) -> None:
+            overrule = step.table in overruled
             try:
                 mark = self._take(step, manifest.version, overrule=overrule)
             except LakeChanged:
@@ -270,48 +269,34 @@ class Lake(LakeFolder):
                 if not step.only_marks:  # a table that cannot be marked stands still as it is
                     failed[step.table] = error
                 return
-            taken += 1
             if not step.only_marks or (step.base is not None and not overrule):
                 marks[step.table] = mark  # else its rows may be others' by now
 
         altered = lazy(manifest.tables).altered(self.manifest.tables)
         steps = completed(steps, manifest, altered)
-        for step in steps:
-            if step.table in left:
-                continue
-            changed: LakeChanged | None = None
-            try:
-                take(step, overrule=False)
-            except LakeChanged as error:
-                changed = error
-            if changed is None:
-                continue
-            may_withdraw = not taken and not failed and decided is None
-            if (
-                may_withdraw
-                and not any(self._tables.has(each.table, manifest.version) for each in steps)
-                and self._journal.decide(WITHDRAW) == WITHDRAW
-            ):
-                self._withdraw()
-                raise changed
-            take(step, overrule=True)
-            if step.table not in failed:
-                overruled.append(str(changed))
-        while others := self._tables.settle():  # no table has a step
-            changed = LakeChanged(
-                f"{self.label}: others have written to {min(others)} while the batch was committed"
-            )
-            if (
-                decided is None
-                and not failed
-                and not any(self._tables.has(each.table, manifest.version) for each in steps)
-                and self._journal.decide(WITHDRAW) == WITHDRAW
-            ):
-                self._withdraw()
-                raise changed
-            for step in (each for each in steps if each.table not in {*left, *failed}):
-                take(step, overrule=True)
-            overruled.append(str(changed))
+        settled = False
+        while not settled:
+            marks.clear()
+            for step in steps:
+                if step.table in left or step.table in failed:
+                    continue
+                try:
+                    take(step)
+                except LakeChanged as error:
+                    changed = error
+                else:
+                    continue
+                if (
+                    decided is None
+                    and not failed
+                    and not any(self._tables.has(each.table, manifest.version) for each in steps)
+                    and self._journal.decide(WITHDRAW) == WITHDRAW
+                ):
+                    self._withdraw()
+                    raise changed
+                overruled[step.table] = str(changed)
+                take(step)
+            settled = self._tables.settle()  # else others were first, and no table has a step
         if failed:
             manifest = self._leave(manifest, steps, failed)
         manifest = _with_marks(manifest, marks, altered)
@@ -320,10 +305,10 @@ class Lake(LakeFolder):
         self.manifest = manifest
         for note in self._making.notes():
             note.unlink(missing_ok=True)
-        if overruled:
+        if why := [overruled[table] for table in overruled if table not in failed]:
             raise PipelineError(
                 f"{self.label}: batch {manifest.version} is in the lake, and has overruled what "
-                f"others committed at the same moment ({'; '.join(overruled)}): it is still to be "
+                f"others committed at the same moment ({'; '.join(why)}): it is still to be "
                 "read there by time travel; do it again"
             )
 
@@ -380,12 +365,14 @@ class Lake(LakeFolder):
             try:
                 lists_files = self.manifest.options.lists_files
                 steps = [] if lists_files else self._rest(key, state, status.batch)
-                for step in steps:
-                    marks[step.table] = self._take(step, status.batch, overrule=True)
-                while self._tables.settle():
+                settled = False
+                while not settled:
                     for step in steps:
                         marks[step.table] = self._take(step, status.batch, overrule=True)
+                    settled = self._tables.settle()
             except Exception as error:  # noqa: BLE001 - `failure` raises what is not its own
+                self._tables.forget()
+                marks = {}
                 failed[key] = failure(error)
             else:
                 state = state.with_status(SET_ASIDE, replace(status, batch=0))
@@ -408,6 +395,7 @@ class Lake(LakeFolder):
         self._journal.withdraw()
         self.manifest = self._journal.manifest
         self._tried = 0
+        self._tables.forget()
         self._undo()
 
     def _undo(self) -> None:

@@ -13,7 +13,7 @@ from tailrace.printable import first_line, printable
 from tailrace.spark.manifest.damage import DAMAGE, damaged
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable
     from pathlib import Path
 
     from tailrace.spark.lake.steps import Content, Step
@@ -84,14 +84,17 @@ class Tables(ABC):
         deleted rows that they had at ``base``, and those that the step deletes.
         """
 
-    def settle(self) -> Collection[str]:
-        """Make the steps seen that `commit` gathered, all at once. If others wrote to some of the
-        tables meanwhile, it does nothing, forgets the steps, and returns these tables.
+    def settle(self) -> bool:
+        """Make the steps seen that `commit` gathered, all at once. If others wrote to one of the
+        tables meanwhile, it does nothing but `forget`, and returns False.
         """
-        return ()
+        return True
+
+    def forget(self) -> None:  # noqa: B027 - as above
+        """Forget the steps that `commit` gathered."""
 
     def has(self, table: str, batch: int) -> bool:  # noqa: ARG002 - others have
-        """Whether a table has a batch in a commit of its own."""
+        """Whether a table has a batch in a commit of its own, which readers see."""
         return False
 
     def check_shown(self, version: int, prepared: int) -> None:  # noqa: B027 - as above

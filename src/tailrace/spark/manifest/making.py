@@ -53,8 +53,9 @@ class Making:
 
     def notes(self) -> list[Path]:
         """The notes of this process and of those before it."""
-        found = self.inner.glob("making.*.*.json")
-        return [each for each in found if int(each.name.split(".")[1]) <= self.generation]
+        ours = self.generation
+        found = self.inner.glob("making.*.json")  # earlier builds' names have no generation
+        return [each for each in found if all(int(n) <= ours for n in each.name.split(".")[1:-2])]
 
     def sweep(self, folders: Iterable[Path], kept: Collection[Path] = ()) -> None:
         """Remove the batch's files from folders, but for some; no file of a later process.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tailrace.errors import UsageError
 from tailrace.live.scheme import names_server
+from tailrace.live.tables import connected, lower_case
 from tailrace.live.transport import ServerTransport
 from tailrace.log.sources import as_named
 from tailrace.schema.letter_case import lowers_names
@@ -83,7 +84,8 @@ class Options:
         """Understand what was given to ``.option(…)``, whatever the case of the names.
 
         A server is asked whether it puts names into lower case. Raises UsageError, also where it
-        does not answer and ``tables`` or ``exclude`` have letters in upper case.
+        does not answer and ``tables`` or ``exclude`` have letters in upper case; and what
+        connecting raises then.
         """
         options = parse(given, _READING, "format binlog")
         if not options["path"]:
@@ -96,6 +98,8 @@ class Options:
         known: Any = None if case is None else int(case)
         wants, case = as_named(told, known, asked)
         if asked and case is None and told != told.lowered():
+            with connected(asked[0].source) as connection:  # its error says why
+                lower_case(connection)
             raise UsageError(
                 f"{asked[0].name} does not answer whether it puts names of tables into lower case:"
                 ' start again once it does, or give its option("lower_case_table_names", …)'

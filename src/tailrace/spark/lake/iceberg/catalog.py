@@ -28,7 +28,7 @@ from tailrace.spark.manifest.paths import OWN_CATALOG, lake_path
 from tailrace.storage.local import missing_folders
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Iterable
     from pathlib import Path
 
     from pyiceberg.catalog import Catalog
@@ -122,15 +122,15 @@ class OwnCatalog(SqlCatalog):
         super().__init__(name, **properties)
         self.gathers = False
         self._tables: dict[str, Table] = {}
-        self._coming: dict[str, tuple[str, Table]] = {}
+        self.coming: dict[str, tuple[str, Table]] = {}
         """The tables of gathered commits, and where their metadata was before."""
         self._written: set[Path] = set()
 
     def load_table(self, identifier: str | Identifier) -> Table:
         name = self.identifier_to_tuple(identifier)
         called = ".".join(name)
-        if called in self._coming:
-            return self._copy(self._coming[called][1])
+        if called in self.coming:
+            return self._copy(self.coming[called][1])
         known = self._tables.get(called)
         if known is not None:
             with self.engine.connect() as connection:
@@ -183,53 +183,60 @@ class OwnCatalog(SqlCatalog):
         requirements: tuple[TableRequirement, ...],
         updates: tuple[TableUpdate, ...],
     ) -> CommitTableResponse:
+        if not self.gathers:
+            return super().commit_table(table, requirements, updates)
         name = ".".join(table.name())
         try:
             known = self.load_table(table.name())
-        except NoSuchTableError:
-            return super().commit_table(table, requirements, updates)
+        except NoSuchTableError as error:
+            raise CommitFailedException(f"{name} was dropped") from error
         staged = self._update_and_stage_table(known, table.name(), requirements, updates)
         place = staged.metadata_location
         SqlCatalog._write_metadata(staged.metadata, staged.io, place)  # noqa: SLF001 - as above
         self.to_disk([local(place), local(place).parent])
-        before, _ = self._coming.get(name, (known.metadata_location, known))
-        self._coming[name] = before, staged
-        if not self.gathers and self.publish():
-            raise CommitFailedException(f"table {name} has been updated by another process")
+        before, _ = self.coming.get(name, (known.metadata_location, known))
+        self.coming[name] = before, staged
         return CommitTableResponse(metadata=staged.metadata, **{"metadata-location": place})
 
     def to_disk(self, paths: Iterable[Path]) -> None:
         """Bring files of a commit and their folders to disk before it is published."""
         self._written.update(paths)
 
-    def publish(self) -> Collection[str]:
-        """Make the gathered commits the tables' last ones. If others have written to some of the
-        tables meanwhile, that is none, and these tables are returned.
+    def publish(self) -> bool:
+        """Make the gathered commits the tables' last ones. If others have written to one of the
+        tables meanwhile, it makes none so, but does `forget`, and returns False.
 
         Raises `PipelineError` where the catalogue cannot be written.
         """
-        coming, self._coming = self._coming, {}
+        coming, self.coming = self.coming, {}
         written, self._written = self._written, set()
-        to_disk(written)
-        changed = []
+        to_disk(each for each in written if each.exists())  # a try that failed has removed its own
+        moves = [
+            (table.metadata_location, before, *self._row(table.name()), before)
+            for before, table in coming.values()
+        ]
         try:
-            with self.engine.connect() as connection, connection.begin() as transaction:
-                for name, (before, table) in coming.items():
-                    row = (table.metadata_location, before, *self._row(table.name()), before)
-                    if connection.exec_driver_sql(_MOVE, row).rowcount < 1:
-                        changed.append(name)
-                if changed:
-                    transaction.rollback()
+            with self.engine.connect() as connection:
+                if done := all(connection.exec_driver_sql(_MOVE, each).rowcount for each in moves):
+                    connection.commit()
         except SQLAlchemyError as error:
             raise PipelineError(
                 f"the catalogue {self.engine.url.database} cannot be written: {first_line(error)}"
             ) from error
-        if not changed:
+        if done:
             self._tables |= {name: self._copy(table) for name, (_, table) in coming.items()}
-        for path in written if changed else ():
+        else:
+            self._written = written
+            self.forget()
+        return done
+
+    def forget(self) -> None:
+        """Forget the gathered commits, and remove their files."""
+        for path in self._written:
             if path.is_file():
                 path.unlink()
-        return changed
+        self._written.clear()
+        self.coming.clear()
 
 
 def _named(name: str, namespace: str) -> Place:

@@ -80,12 +80,6 @@ def commit(table: Table, memory: Memory, step: Step, batch: int) -> str:
     return marked(snapshots.current)
 
 
-def remove_leftovers(table: Table, memory: Memory) -> None:
-    """Remove the files whose time has come, once the table's commit is seen."""
-    with suppress(OSError):  # they are removed after the next one
-        memory.leftovers.remove(table.io, table.metadata, int(time.time() * 1000))
-
-
 def _properties(metadata: TableMetadata, step: Step, batch: int) -> Iterator[TableUpdate]:
     """The table's own properties; those of a step are its snapshots'."""
     mark = step.properties.get(MARK, "")
@@ -155,6 +149,8 @@ def _apply(table: Table, memory: Memory, snapshots: Snapshots, updates: list[Tab
         AssertDefaultSpecId.model_validate({"default-spec-id": metadata.default_spec_id}),
     )
     memory.leftovers.keep(snapshots.added)
+    with suppress(OSError):  # the next commit removes them
+        memory.leftovers.remove(table.io, metadata, now)
     if old := outdated(metadata, now, len(snapshots.made)):
         memory.leftovers.note(left_by(table, memory, old, snapshots.added))
         updates.append(

@@ -17,7 +17,7 @@ from pyiceberg.exceptions import (
 from tailrace.errors import LakeChanged, PipelineError
 from tailrace.printable import first_line
 from tailrace.spark.lake.iceberg.catalog import OwnCatalog
-from tailrace.spark.lake.iceberg.commit import BATCH, check, commit, remove_leftovers
+from tailrace.spark.lake.iceberg.commit import BATCH, check, commit
 from tailrace.spark.lake.iceberg.deletes import PositionDeletes
 from tailrace.spark.lake.iceberg.paths import local, location
 from tailrace.spark.lake.iceberg.schema import BACK, allowed, evolved
@@ -29,7 +29,6 @@ from tailrace.spark.manifest.on_disk import to_disk
 from tailrace.spark.manifest.paths import within
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
     from pathlib import Path
 
     from pyiceberg.catalog import Catalog
@@ -70,8 +69,6 @@ class IcebergTables(Tables):
         self._namespace = namespace
         self.top = top
         self._memory: dict[str, Memory] = {}
-        self._committed: list[tuple[Memory, Table]] = []
-        """The tables of commits that are not settled."""
 
     def open(self, generation: int, staging: Path) -> None:  # noqa: ARG002 - as others
         """Gather the commits of a batch, if the catalogue is the lake's own."""
@@ -87,7 +84,7 @@ class IcebergTables(Tables):
 
     def check_new(self, table: str) -> None:
         """Raise `PipelineError` where the catalogue has a table of that name, not Tailrace's."""
-        if (found := self._load(table)) is not None and BATCH not in found.properties:
+        if (found := self._load(table)) is not None and found.properties.get(BATCH) != "0":
             raise PipelineError(
                 f"a table {table} is there already, and is not this lake's: drop or rename it, or "
                 "leave the source's out with --tables"
@@ -138,7 +135,6 @@ class IcebergTables(Tables):
                         f"is {now}"
                     )
                 memory = self._remembered(step.table, table)
-                self._committed.append((memory, table))
                 return commit(table, memory, step, batch)
             except (CommitFailedException, TableAlreadyExistsError) as failure:
                 error = failure  # another writer was first: try again after its commit
@@ -147,18 +143,20 @@ class IcebergTables(Tables):
             f"table {step.table} cannot be committed to: {first_line(error) if error else None}"
         ) from error
 
-    def settle(self) -> Collection[str]:
+    def settle(self) -> bool:
         """Have the lake's own catalogue publish the commits that it gathered."""
-        changed = () if self._own is None else self._own.publish()
-        committed, self._committed = self._committed, []
-        for memory, table in () if changed else committed:
-            remove_leftovers(table, memory)
-        return changed
+        return self._own is None or self._own.publish()
+
+    def forget(self) -> None:
+        """Have it forget them."""
+        if self._own is not None:
+            self._own.forget()
 
     def has(self, table: str, batch: int) -> bool:
         """Whether the table's properties have the batch, or a later one."""
         found = self._load(table)
-        return found is not None and _batch(found) >= batch
+        gathered = self._own is not None and table in self._own.coming
+        return found is not None and not gathered and _batch(found) >= batch
 
     def _create(self, step: Step) -> Table:
         name = tuple(step.table.split("."))
