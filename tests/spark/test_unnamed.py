@@ -300,6 +300,41 @@ def test_another_table_has_the_name_when_its_server_is_asked(server, database, l
     check(server, lake)
 
 
+def test_rows_without_names_of_a_table_whose_states_stand_still(server, database, lake):
+    """Its changelog stands still as well: rows are missing nowhere without a word."""
+    server.execute("SET GLOBAL binlog_row_metadata = FULL")
+    server.execute("SET SESSION binlog_row_image = MINIMAL")
+    server.execute(f"INSERT INTO {database}.t (a) VALUES (1)")  # b is left to its default
+    server.execute("SET SESSION binlog_row_image = FULL")
+    (status,) = land(server, lake, database).set_aside.values()
+    assert sorted(status.parts) == ["current"]
+    server.execute("SET GLOBAL binlog_row_metadata = MINIMAL")
+    server.execute(f"INSERT INTO {database}.t VALUES (2, 'y')")
+    (status,) = land(server, lake, database).set_aside.values()
+    assert sorted(status.parts) == ["changelog", "current"]
+
+
+@BOTH
+def test_a_statement_before_the_first_rows_without_names(server, database, lake):
+    """Images of updates before it are not full: of MariaDB's, it is unknown what they lack."""
+    server.execute("SET GLOBAL binlog_row_metadata = FULL")
+    server.execute("SET SESSION binlog_row_image = MINIMAL")
+    server.execute(f"INSERT INTO {database}.t VALUES (1, 'x'), (2, 'y')")
+    server.execute(f"UPDATE {database}.t SET b = 'z' WHERE a = 1")
+    server.execute("SET SESSION binlog_row_image = FULL")
+    server.execute(f"ALTER TABLE {database}.t ADD COLUMN c INT")
+    server.execute(f"SET GLOBAL binlog_row_metadata = {minimal(server)}")
+    server.execute(f"INSERT INTO {database}.t VALUES (3, 'z', 3)")
+    found = land(server, lake, database).set_aside
+    if server.flavour == "mariadb":
+        (status,) = found.values()
+        assert "on lack columns, which the server may generate" in status.reason
+        assert "as a statement at binlog.0" in status.reason
+    else:
+        assert found == {}
+        check(server, lake)
+
+
 def test_files_cannot_be_asked(server, database, tmp_path):
     server.execute(f"INSERT INTO {database}.t VALUES (2, 'y')")
     report = land(server, tmp_path / "lake", database, source=server.data)

@@ -934,7 +934,7 @@ class DatabaseTarget(Target):
                 found = self._one(known.table.delete().where(where))
             else:
                 new = self._values(known, rows.after[number])
-                _check_logged(known, rows, {*before, *rows.after[number]})
+                _check_logged(known, rows, before, rows.after[number])
                 found = self._update(known, where, old, new)
             if not found and self._conflicts == "stop":
                 raise self._missing(known, rows.operation)
@@ -1057,12 +1057,14 @@ class DatabaseTarget(Target):
         return row.in_(sa.select(row).select_from(table).where(sa.and_(*same)).limit(1))
 
 
-def _check_logged(known: _Table, rows: _Rows, logged: set[str]) -> None:
-    """Raise SchemaError where an update lacks a value that may have changed, and the target does
-    not compute it.
+def _check_logged(known: _Table, rows: _Rows, *images: Iterable[str]) -> None:
+    """Raise SchemaError where an update's images lack a value that may have changed, and the target
+    does not compute it.
     """
-    lacks = rows.lacking.intersection(known.table.c.keys()) - known.not_written - logged
-    if lacks:
+    if not rows.lacking:
+        return
+    lacks = rows.lacking.intersection(known.table.c.keys()) - known.not_written
+    if lacks := lacks.difference(*images):
         is_known = lacks <= rows.left_out
         why = (
             "which MariaDB generates: create these columns as generated ones in the target, or drop"

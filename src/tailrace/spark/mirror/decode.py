@@ -122,9 +122,12 @@ def decode(
     )
     for source, name, cause, always in failed:
         key = options.key(source, str(name))
-        found.files.pop(key, None)
-        if again.has(key) and (always or key not in asides.tables):
-            asides.fail(key, source, name, cause, all=True)
+        whole = always or name in missing[source].whole
+        if whole:
+            found.files.pop(key, None)
+        stops = whole and "changelog" in options.keep and not asides.stands(key, "changelog")
+        if again.has(key) and (always or stops or key not in asides.tables):
+            asides.fail(key, source, name, cause, all=whole)
     _check_case(setting, taken, found, asides)
     return found
 
@@ -157,6 +160,7 @@ def _missing(
             again.every or taken[source].splits,
             [each for name, each in parts if name == source],
             again.answers,
+            dict(setting.options.keys),
         )
         for source in taken.keys() & set(setting.servers)
     }
@@ -167,7 +171,7 @@ def _as_it_is(job: SplitJob, missing: Missing) -> SplitJob:
     known = job.split.catalogue.without_learned(missing.forget)
     split = replace(job.split, catalogue=known)
     only = frozenset(missing.bare)
-    return replace(job, split=split, only=only, named=False, defined=False)
+    return replace(job, split=split, only=only, named=False)
 
 
 def _without(written: Written, tables: Collection[TableName]) -> Written:

@@ -63,14 +63,15 @@ class Written(NamedTuple):
     """The changelog files of a split, and the tables that it has rows of, where these are kept.
 
     ``failed`` has the tables of which there is no file, and why; ``unnamed`` those of which rows
-    were left out or lack columns, and ``by_log`` those whose columns the log names, where few are
-    read.
+    were left out, ``lacking`` those of which updates lack columns, and ``by_log`` those whose
+    columns the log names, where few are read.
     """
 
     files: list[ChangeFile]
     met: frozenset[TableName] = frozenset()
     failed: tuple[tuple[TableName, Failure], ...] = ()
     unnamed: tuple[tuple[TableName, Unnamed], ...] = ()
+    lacking: tuple[tuple[TableName, Unnamed], ...] = ()
     by_log: tuple[tuple[TableName, Named], ...] = ()
     skipped: SkippedStatements | None = None
     quiet: str | None = None
@@ -129,6 +130,7 @@ def _written(job: SplitJob, files: ChangelogFiles) -> Written:
         written,
         frozenset(job.tables.met or ()),
         unnamed=tuple(files.unnamed.items()),
+        lacking=tuple(files.lacking.items()),
         by_log=() if job.only is None else tuple(files.by_log.items()),
         skipped=replace(skipped[0], count=len(skipped)) if skipped else None,
         quiet=None if path is None else str(path),

@@ -19,6 +19,7 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from tailrace.constants import Flavour
 from tailrace.errors import ConnectionLost
 from tailrace.live.tables import definitions_of
 from tailrace.log_name import file_number
@@ -34,7 +35,7 @@ from tailrace.table_name import TableName
 from tailrace.values.schema import ColumnDefinition, TableDefinition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
     from tailrace.columns import Split, TableChange
     from tailrace.live.url import Source
@@ -61,6 +62,7 @@ class Answer:
     end: Position | None = None
     called: TableName | None = None
     by_log: bool = False
+    flavour: Flavour | None = None
 
     @property
     def pending(self) -> bool:
@@ -96,34 +98,49 @@ class Missing:
     bare: set[TableName] = field(default_factory=set)
     forget: set[TableName] = field(default_factory=set)
     offers: dict[TableName, Answer] = field(default_factory=dict)
+    whole: set[TableName] = field(default_factory=set)
+    """Tables whose changelog fails too: of others, only what updates lack is in doubt."""
 
 
 def missing_names(
     splits: Sequence[Split],
     results: Iterable[Written],
     answers: Mapping[TableName, Answer],
+    keyed: Container[str],
 ) -> Missing:
-    """What to do about rows without names in the splits of a source.
+    """What to do about rows without names, or without columns, in the splits of a source.
 
-    ``results`` are theirs, in order; ``answers`` what was asked for, and given to the splits.
+    ``results`` are theirs, in order; ``answers`` what was asked for, and given to the splits. The
+    user gave the key of the tables ``keyed``: others without one have a changelog only, for which
+    it does not matter what updates lack.
     """
-    unnamed: dict[TableName, list[Unnamed]] = {}
+    left_out: dict[TableName, list[Unnamed]] = {}
+    lacking: dict[TableName, list[Unnamed]] = {}
     by_log: dict[TableName, Named] = {}
-    by_server: dict[TableName, tuple[int, bool]] = {}
+    begins: dict[tuple[bool, TableName], int] = {}
     for written in results:
-        for table, left_out in written.unnamed:
-            unnamed.setdefault(table, []).append(left_out)
         for table, first_named in written.by_log:
             by_log.setdefault(table, first_named)
+        for table, rows in written.unnamed:
+            left_out.setdefault(table, []).append(rows)
+        has_states = set()
         for file in written.files:
             table = TableName(file.database, file.table)
-            lacks = file.names != "server"
-            if not lacks or (file.partial and table in answers):
-                begin = file.first, lacks
-                by_server[table] = min(begin, by_server.get(table, begin))
-    found = Missing()
+            begin: int | None = file.first
+            if file.key or file.name in keyed:
+                has_states.add(table)
+            if lacks := file.names != "server":
+                asked = answers.get(table)
+                in_doubt = asked is not None and asked.flavour is Flavour.MARIADB
+                begin = file.updates_lack if in_doubt and table in has_states else None
+            if begin is not None:
+                begins[lacks, table] = min(begin, begins.get((lacks, table), begin))
+        for table, rows in written.lacking:
+            if table in has_states:
+                lacking.setdefault(table, []).append(rows)
+    found = Missing(whole={*left_out, *(table for lacks, table in begins if not lacks)})
     changes = table_changes(splits)
-    for table, (first, lacks) in by_server.items():
+    for (lacks, table), first in sorted(begins.items(), reverse=True):  # names weigh more
         answer = answers.get(table)
         if answer is None or answer.end is None:
             continue  # it was learned before what is read now
@@ -136,11 +153,14 @@ def missing_names(
         elif fate.renamed is not None and answer.called is None:
             found.offers[table] = _other(splits, fate.name, fate.renamed)
             found.failed[table] = _unread(splits, first, lacks=lacks, unnamed=True)
-    for table, rows in unnamed.items():
-        first, last = rows[0].first, max(each.last for each in rows)
+    for table in left_out | lacking:
+        cause = left_out.get(table) or lacking[table]
+        every = [*left_out.get(table, ()), *lacking.get(table, ())]
+        every.sort(key=lambda each: each.first)
+        first, last = cause[0].first, max(each.last for each in every)
         answer, named = answers.get(table), by_log.get(table)
-        fate = _fate(changes, table, first)
-        again, lacks = True, any(each.lacks for each in rows)
+        fate = _fate(changes, table, every[0].first)
+        again, lacks = True, table not in left_out
         if fate.gone:
             found.bare.add(table)
             found.failed.pop(table, None)
@@ -148,7 +168,7 @@ def missing_names(
             continue
         if answer is None or answer.by_log:
             again = answer is None
-        elif named is not None and not lacks and _fits(named, rows, fate):
+        elif named is not None and table not in lacking and _fits(named, every, fate):
             learned = Learned(_state(named.table), _place(splits, max(last, named.first)))
             found.offers[table] = Answer(learned, end=learned.end, by_log=True)
         elif fate.renamed is not None:
@@ -158,12 +178,12 @@ def missing_names(
         if again:
             found.failed[table] = _unread(splits, first, lacks=lacks, unnamed=True)
         elif answer is not None and answer.learned is None:
-            why = _untold(answer.reason, lacks=lacks)
+            why = _untold(answer.reason, lacks=table in lacking)
             found.failed[table] = _unread(splits, first, why, lacks=lacks)
         elif fate.changed is not None:
             found.failed[table] = _changed(splits, first, fate.changed, lacks=lacks)
         elif answer is not None and answer.learned is not None:
-            why = _misfit(rows[0], answer.learned)
+            why = _misfit(every[0], answer.learned)
             found.failed[table] = _unread(splits, first, why, lacks=lacks)
     return found
 
@@ -326,7 +346,7 @@ class AskedNames:
             if said.end is not None and name in said.tables:
                 state = _called(said.tables[name], table)
                 learned = Learned(state, before.end or said.end)
-                known[table] = replace(before, learned=learned, end=said.end)
+                known[table] = replace(before, learned=learned, end=said.end, flavour=said.flavour)
 
     def used(
         self, source: str, tables: Iterable[TableName], offers: Mapping[TableName, Answer]

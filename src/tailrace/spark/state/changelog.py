@@ -77,6 +77,8 @@ class ChangeFile:
     unlogged: tuple[str, ...]
     seconds: float
     derived: bool = False
+    updates_lack: int | None = None
+    """The least ``_seq`` of updates whose images are not full, where states are made of them."""
 
     @property
     def name(self) -> str:
@@ -88,14 +90,12 @@ class ChangeFile:
 class Unnamed:
     """Rows of a table whose columns nobody names: their least and greatest ``_seq``.
 
-    ``columns`` are those of the first: name, type and metadata of each. With ``lacks`` the log
-    names them, but updates lack these, and it is unknown whether the server generates them.
+    ``columns`` are those of the first: name, type and metadata of each.
     """
 
     first: int
     last: int
     columns: tuple[Column, ...]
-    lacks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -124,6 +124,7 @@ class _Open:
     moved: bool = False
     unlogged: set[str] = field(default_factory=set)
     seconds: float = 0.0
+    updates_lack: int | None = None
 
 
 class ChangelogFiles:
@@ -132,7 +133,8 @@ class ChangelogFiles:
     The files of a table go to the folder that ``to`` gives; ``note`` is called before with those
     that are new. With ``source`` they have a column ``_source``
     of that value. Where they are to be ``named``, `by_log` and `unnamed` tell who names columns;
-    where they are to be ``defined``, `unnamed` also has updates that may lack a generated column.
+    where they are to be ``defined``, columns that updates lack are left out of states unless it is
+    known that they are not generated, and `lacking` has these updates of tables that are named.
     Raises `PipelineError` where writing fails.
     """
 
@@ -166,7 +168,9 @@ class ChangelogFiles:
         self._lacking: dict[tuple[str, str], dict[str, bool | None]] = {}
         self._met: dict[tuple[str, str], list[TableSchema]] = {}
         self.unnamed: dict[TableName, Unnamed] = {}
-        """The tables of which rows were left out (`leave_out`), or lack columns."""
+        """The tables of which rows were left out (`leave_out`)."""
+        self.lacking: dict[TableName, Unnamed] = {}
+        """Those of which updates lack columns that the server may generate."""
         self.by_log: dict[TableName, Named] = {}
         """The tables whose columns the log names."""
 
@@ -288,24 +292,26 @@ class ChangelogFiles:
         table.last = max(last, table.last)
         if rows.column("_present").null_count < rows.num_rows:
             table.partial = True
+            is_update = pc.equal(rows.column("_op").cast(pa.string()), "update")
+            some = pc.and_(is_update, rows.column("_present").is_valid())
+            least = pc.min(rows.column("_seq").filter(some)).as_py()
+            if table.updates_lack is None and least is not None and self._defined:
+                table.updates_lack = int(least)
             key = _key(table.schema)
             table.moved = table.moved or _moves(rows, key)
-            lacking = self._lacking.get(_names(rows), {})
-            table.unlogged |= unlogged_columns(rows, key, lacking)
-            unknown: dict[str, bool | None] = {
-                name: True for name, may_be in lacking.items() if may_be is None and self._defined
-            }
-            if unknown and (lacks := unlogged_columns(rows, key, unknown)):
-                self._note_lacking(_names(rows), rows.schema, first, last, tuple(sorted(lacks)))
+            may_be = self._lacking.get(_names(rows), {})
+            lacking = {name: self._defined or known for name, known in may_be.items()}
+            lacks = unlogged_columns(rows, key, lacking)
+            table.unlogged |= lacks
+            if self._named and self._defined and any(may_be[name] is None for name in lacks):
+                self._note_lacking(_names(rows), rows.schema, int(least), last)
 
-    def _note_lacking(
-        self, name: TableName, schema: pa.Schema, first: int, last: int, lacks: tuple[str, ...]
-    ) -> None:
+    def _note_lacking(self, name: TableName, schema: pa.Schema, first: int, last: int) -> None:
         """Keep the first updates that lack columns which the server may generate."""
         names = schema.field("after").type.names
         of_rows = (each for each in self._met[name] if [one.name for one in each.columns] == names)
-        known = self.unnamed.get(name) or Unnamed(first, last, next(of_rows).columns, lacks)
-        self.unnamed[name] = replace(known, last=max(last, known.last))
+        known = self.lacking.get(name) or Unnamed(first, last, next(of_rows).columns)
+        self.lacking[name] = replace(known, last=max(last, known.last))
 
     def _close(self, name: tuple[str, str]) -> None:
         table = self._tables.pop(name)
@@ -334,6 +340,7 @@ class ChangelogFiles:
                 moved=table.moved,
                 unlogged=tuple(sorted(table.unlogged)),
                 seconds=table.seconds,
+                updates_lack=table.updates_lack,
             )
         )
 
