@@ -22,7 +22,7 @@ SEED = 6
 def test_what_arrives_through_breaks_is_what_the_files_hold(name):
     _require(name)
     report = live.run(name, live.SIZES["small"], SEED)
-    assert report.failures == []
+    assert not report.failures, "\n".join(map(str, report.failures))
     assert report.breaks.total() == live.SIZES["small"].breaks
     assert len(report.breaks) == 7, "each kind of break"
     assert report.reconnections >= 4 * report.breaks.total() // 2, "breaks that nobody felt"

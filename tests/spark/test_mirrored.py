@@ -34,7 +34,7 @@ def test_killed_under_load(name, format):  # noqa: A002 - what the campaign call
     if reason := available(name):
         pytest.skip(reason)
     report = run(name, format, SMALL, seed=1)
-    assert report.failures == []
+    assert not report.failures, "\n".join(map(str, report.failures))
     assert report.places.total() == SMALL.kills
     assert report.found.moments == SMALL.moments
     assert report.found.tables >= 6

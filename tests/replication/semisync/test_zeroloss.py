@@ -46,7 +46,7 @@ def _round(server, **settings):
 def test_every_commit_that_was_seen_is_in_the_copy(given):
     report = ZerolossReport(given.server)
     zeroloss.run_round(given, report)
-    assert report.failures == []
+    assert not report.failures, "\n".join(map(str, report.failures))
     assert report.seen > 5
     assert report.killed == given.kills + (given.end != "asked")
 

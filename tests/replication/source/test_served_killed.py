@@ -19,6 +19,6 @@ def test_each_process_is_killed_under_load(name):
     """WL#4398, and issue 20: their own SHOW REPLICA STATUS shows nothing but reconnecting."""
     _require(name)
     report = run(name, Size(KILLS * len(VICTIMS), clients=2), seed=1)
-    assert report.failures == []
+    assert not report.failures, "\n".join(map(str, report.failures))
     assert set(report.kills) == set(VICTIMS)
     assert report.transactions > 10

@@ -324,5 +324,5 @@ def test_paused_by_a_signal(kind):
     """TAILRACE_PAUSES makes it more; ``--size full`` of the campaign has a hundred."""
     pauses = int(os.environ.get("TAILRACE_PAUSES", "1"))
     report = paused.run(kind, pauses, seed=1)
-    assert report.failures == []
+    assert not report.failures, "\n".join(map(str, report.failures))
     assert report.places.total() == pauses
