@@ -136,8 +136,7 @@ class Sources(Closing):
             if log.name in self.received or any(log.name == one.name for one in self._found):
                 raise PipelineError(f"two sources are called {log.name!r}: give one of them")
             self.received[log.name] = log
-        found, self._found = self._found, []
-        self._found = self._named(found)
+        self._found = self._named(self._found)
         servers = {name: log.source for name, log in self.received.items()}
         self.asked = AskedServers(servers, wanted, self._lowers_names, self._notice)
         try:
@@ -338,19 +337,19 @@ class Sources(Closing):
     def _settled(self) -> list[LogSeries]:
         """The series of files. Raises PipelineError where one that was there at first is gone."""
         found = settled(partial(find_all, self.files, self._keyring))
-        found = self._named(_distinct(found))
+        found = self._named(_distinct(found), self._found)
         missing = {one.name for one in self._found} - {one.name for one in found}
         if missing:
             raise PipelineError(f"source {min(missing)} is gone: bring its files back")
         return found
 
-    def _named(self, found: list[LogSeries]) -> list[LogSeries]:
-        """The series by the names that the lake, or this run, knows them by.
+    def _named(self, found: list[LogSeries], before: Iterable[LogSeries] = ()) -> list[LogSeries]:
+        """The series by the names that the lake knows them by, or this run, which had ``before``.
 
         A folder's log is called ``folder`` where it is the only one, else ``folder/base``: other
         logs that come and go must not make it another source.
         """
-        known = {one.name: one.files[0].base for one in self._found}
+        known = {one.name: one.files[0].base for one in before}
         states = self._states()
         known |= {
             name: base_and_number(states[name].file)[0]

@@ -134,8 +134,7 @@ class IcebergTables(Tables):
                         f"others have written to {step.table}: its snapshot was {step.base}, and "
                         f"is {now}"
                     )
-                memory = self._remembered(step.table, table)
-                return commit(table, memory, step, batch)
+                return commit(table, self._remembered(step.table, table), step, batch)
             except (CommitFailedException, TableAlreadyExistsError) as failure:
                 error = failure  # another writer was first: try again after its commit
                 time.sleep(_PAUSE * attempt)
