@@ -131,7 +131,10 @@ def test_what_a_server_was_told_not_to_offer(fresh_server):
 def test_a_compressed_connection_is_read_to_its_end():
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        sender, reader = (CompressedSocket(each, ConnectionCompression(Algorithm.ZLIB), "a test") for each in (ours, theirs))
+        sender, reader = (
+            CompressedSocket(each, ConnectionCompression(Algorithm.ZLIB), "a test")
+            for each in (ours, theirs)
+        )
         assert sender.send(memoryview(frame(b"x" * 999))) == 1003
         sender.shutdown(socket.SHUT_WR)
         assert (reader.recv(4), reader.pending()) == (frame(b"x" * 999)[:4], 999)

@@ -251,7 +251,7 @@ def test_where_the_password_is_found(home, monkeypatch):
 
 
 def test_nothing_is_asked_without_a_terminal(monkeypatch):
-    with open(os.devnull) as nothing:
+    with Path(os.devnull).open() as nothing:
         monkeypatch.setattr("sys.stdin", nothing)
         assert ask_password("u@h") is None
     monkeypatch.delattr("os.O_NOCTTY")  # as on a system without job control
