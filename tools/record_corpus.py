@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tools import dumps
 from tools.corpus import CASES, Case, Recorder
 from tools.corpus.case import DATABASE, Recording, log_files
+from tools.expected import share, unshare, write_expected
 from tools.servers import NAMES, Server
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ and, where it is small, `mysqlbinlog.txt.gz`, what the server's own tool makes o
 `expected.json`: `server` (the version), `settings` (global variables it was recorded under),
 `tables`: per `database.table` what SELECT gave after the last event, in the order of the key:
 `columns`, `types`, `binary` (columns whose values are in base64, if any), `key`, `rows` (the text
-that SELECT gives in time zone UTC; NULL is `null`).
+that SELECT gives in time zone UTC; NULL is `null`). Where an earlier recording has equal tables,
+`tables` is the name of its folder; `tools.expected.load_expected` follows it.
 
 - `insert_only`: nothing was updated or deleted; `id` is the order of insertion.
 - `rows_complete`: the tables' contents follow from the row events and the DDL alone; false where
@@ -53,6 +55,7 @@ To record again, all or the cases whose names contain one of the words:
 def main(words: list[str]) -> int:
     """Record the cases whose name contains one of the words, or all; gives how many failed."""
     failed = 0
+    unshare(_TARGET)
     chosen = [case for case in CASES if not words or any(word in case.name for word in words)]
     for name in NAMES:
         shared = [case for case in chosen if name in case.servers and case.script]
@@ -63,6 +66,7 @@ def main(words: list[str]) -> int:
         for case in chosen:
             if name in case.servers and case.own:
                 failed += _try(name, case, partial(case.own, name))
+    share(_TARGET)
     _write_readme()
     return failed
 
@@ -91,7 +95,7 @@ def _report(name: str, case: Case, recording: Recording) -> None:
         **recording.remarks,
         "tables": recording.tables,
     }
-    dumps.write(folder / "expected.json", expected)
+    write_expected(folder, expected)
     if recording.text:
         packed = gzip.compress(recording.text, mtime=0)
         if len(packed) <= _TEXT_LIMIT:

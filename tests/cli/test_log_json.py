@@ -10,10 +10,11 @@ from tailrace.storage import find
 from tests.cases import each_case
 from tests.cli.test_errors import one_error
 from tests.recorded import folders, has
+from tools.expected import load_expected
 from tools.servers import ONE_OF_EACH
 
 CASES = [
-    folder / "expected.json"
+    folder
     for folder in folders()
     if folder.name.startswith(ONE_OF_EACH)  # what is printed does not go by the release
 ]
@@ -87,10 +88,9 @@ def test_the_shop(run, shop):
 
 
 @pytest.mark.slow
-@each_case("path", CASES)
-def test_the_corpus(run, path):
-    expected = json.loads(path.read_text())
-    folder = path.parent
+@each_case("folder", CASES)
+def test_the_corpus(run, folder):
+    expected = load_expected(folder)
     if has(folder, "unreadable"):
         ran = run("log", folder, "--as", "json")
         assert ran.status == 2
@@ -162,7 +162,7 @@ def test_naming_is_said_once(run, shop, tmp_path):
 
 @pytest.mark.slow
 def test_all_events(run, corpus):
-    for folder in (path.parent for path in CASES):
+    for folder in CASES:
         if has(folder, "encrypted"):
             continue
         ran = run("log", folder, "--as", "json", "--events")

@@ -29,6 +29,7 @@ from tests.cases import each_case
 from tests.cli.test_errors import one_error
 from tests.events.made import MAGIC, query_body, raw_event, raw_format
 from tests.writing.made import log as new_log
+from tools.expected import load_expected
 from tools.servers import binlog_tool
 
 MYSQL = "mysql-9.7.integers-min", "mysql-9.7.image-minimal-full"
@@ -237,7 +238,7 @@ def test_a_pipe_is_no_log_that_can_be_read_again():
 def test_encrypted_files_among_plain_ones(tailrace, corpus, name):
     folder = corpus / f"{name}.encrypted"
     keys = next(path for path in folder.iterdir() if path.name in {"keys", "keyring"})
-    said = json.loads((folder / "expected.json").read_text())["tables"]["corpus.t"]["rows"]
+    said = load_expected(folder)["tables"]["corpus.t"]["rows"]
     encrypted, plain = logs(corpus, folder.name), logs(corpus, f"{name}.integers-min")
     given = joined([*encrypted, *plain, *encrypted])
     done = tailrace("log", "-", "--as", "json", "--keyring", keys, given=given)

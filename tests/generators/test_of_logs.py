@@ -1,7 +1,5 @@
 """The events that generators make of recorded logs, compared with what `tailrace.transactions` has."""
 
-import json
-
 import pytest
 
 import tailrace
@@ -9,6 +7,7 @@ from tailrace import generators
 from tests.generators.conftest import run
 from tests.generators.test_rpl_event_row import Tables
 from tests.recorded import CORPUS
+from tools.expected import load_expected
 
 
 class Counted(generators.RowConsumer):
@@ -44,7 +43,7 @@ def test_the_rows_that_were_committed_are_given_once(server):
 def test_a_relay_log_of_a_real_replica_is_a_source(server):
     """The rows make the tables that the replica had."""
     folder = CORPUS / f"{server}.relay-log"
-    expected = json.loads((folder / "expected.json").read_text())["tables"]
+    expected = load_expected(folder)["tables"]
     tables = Tables()
     run(generators.EventStream(folder), tables)
     assert expected

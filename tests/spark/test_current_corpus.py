@@ -1,11 +1,10 @@
 """Current states out of recorded logs, against what the servers' own SELECT said at the end."""
 
-import json
-
 from tailrace.errors import TailraceError
 from tailrace.table_name import TableName
 from tests.recorded import case_of, folders, has
 from tests.spark.replay import current_states, differences, rows_of
+from tools.expected import load_expected
 
 NEWER = {case_of(each) for each in folders() if each.name.startswith("mariadb-11.8")}
 CASES = [
@@ -30,7 +29,7 @@ REFUSED = {
 
 def wrong_in(case, folder):
     """Each table of a case that is not what SELECT gave, and how it differs."""
-    expected = json.loads((case / "expected.json").read_text())
+    expected = load_expected(case)
     if not expected["rows_complete"]:
         return  # the log does not hold all of the tables' changes
     try:

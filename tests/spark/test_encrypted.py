@@ -9,6 +9,7 @@ from tailrace.cli.mirror.command import mirror as command
 from tailrace.errors import KeyMissing
 from tailrace.spark import mirror, register
 from tests.recorded import CORPUS
+from tools.expected import load_expected
 
 NAMES = ("mysql-9.7", "mariadb-10.11", "mariadb-11.8")
 
@@ -16,7 +17,7 @@ NAMES = ("mysql-9.7", "mariadb-10.11", "mariadb-11.8")
 def recorded(name):
     folder = CORPUS / f"{name}.encrypted"
     keys = next(path for path in folder.iterdir() if path.name in {"keys", "keyring"})
-    rows = json.loads((folder / "expected.json").read_text())["tables"]["corpus.t"]["rows"]
+    rows = load_expected(folder)["tables"]["corpus.t"]["rows"]
     return folder, keys, rows
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import struct
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,8 +13,9 @@ from tailrace.events import RowsEvent
 from tailrace.storage import LogSeries, find
 from tailrace.storage.file import LogFile
 from tailrace.values.row import Row, RowSet
-from tests.recorded import CORPUS
+from tests.recorded import folders
 from tools.campaign.recording import rows_events
+from tools.expected import load_expected
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,10 +39,10 @@ class Case(NamedTuple):
 def cases() -> list[Case]:
     """All cases that can be read as they are."""
     found = []
-    for path in sorted(CORPUS.glob("*/expected.json")):
-        expected = json.loads(path.read_text(encoding="utf-8"))
+    for folder in folders():
+        expected = load_expected(folder)
         if not expected.get("encrypted") and not expected.get("incident"):
-            found.append(Case(path.parent, expected))
+            found.append(Case(folder, expected))
     return found
 
 

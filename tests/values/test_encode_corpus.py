@@ -14,9 +14,9 @@ from tailrace.values.image import ABSENT
 from tailrace.values.registry import dumper_of, loader_of
 from tailrace.values.row import RowSet
 from tests.cases import each_case
-from tests.recorded import has
+from tests.recorded import CORPUS, has
 from tests.values.made import decoded
-from tests.values.replay import CORPUS, cases, changes
+from tests.values.replay import cases, changes
 from tools.campaign.recording import rows_events
 
 

@@ -1,7 +1,7 @@
 """A primary, a receiver, our source, and replicas: any of them is killed, and all tables are equal.
 
 `tailrace receive` copies a primary's logs under load, `tailrace serve` serves the copy, and two
-real replicas with parallel appliers follow it, one by GTID and one by file and position. In turn
+real replicas follow it, one by GTID with a parallel applier, and one by file and position. In turn
 each of the processes is killed by SIGKILL at random moments, and started again. The replicas must
 report nothing but that they reconnect. In the end all of their tables have the primary's checksums.
 """
@@ -74,7 +74,8 @@ of several events, also with a source of MariaDB; started again, it continues.
 _KEPT_APART: Final = "mariadb"
 """MariaDB keeps the position of a replica by file and position in a file, apart from its tables:
 one that is killed may execute its last transaction again, and stops at what that has changed
-already. The transaction is skipped then, as an operator would. By GTID it does not happen.
+already. The transaction is skipped then, as an operator would. With parallel threads it may be
+several, so this replica has none. By GTID it does not happen.
 """
 
 
@@ -170,10 +171,11 @@ class _Chain:
         self._copy = folder / "copy"
         flavour = "mysql" if name.startswith("mysql") else "mariadb"
         options = _COMMON[flavour]
+        by_file = options | {"slave_parallel_threads": 0} if flavour == _KEPT_APART else options
         self.primary = stack.enter_context(Server(name, options, server_id=1))
         self.replicas = {
             "replica by GTID": stack.enter_context(Server(name, options, server_id=71)),
-            "replica by file": stack.enter_context(Server(name, options, server_id=72)),
+            "replica by file": stack.enter_context(Server(name, by_file, server_id=72)),
         }
         self.port = free_port()
         self._resumed: dict[str, tuple[str, int]] = {}

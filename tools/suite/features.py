@@ -40,8 +40,8 @@ BREAKS: Final = (
     Break(
         "a lake of Delta",
         "spark/lake/delta/log.py",
-        'return {"add": content}',
-        'return {"txn": content}',
+        'return {"add": content | (',
+        'return {"txn": content | (',
     ),
     Break(
         "a lake of Iceberg",

@@ -28,10 +28,11 @@ from tailrace.errors import (
 from tailrace.gtid import GtidSet
 from tailrace.observers import TransmitDelegate, TransmitObserver
 from tailrace.replication.source.blocks import BLOCK
-from tailrace.replication.source.series import ServedLogs
+from tailrace.replication.source.series import ServedFile, ServedLogs
 from tailrace.replication.source.transmit import Transmit
+from tailrace.storage.file import LogFile
 from tailrace.storage.memory import MemoryFolder, forget_memory, memory_folder
-from tailrace.storage.streams.file import FileOutput
+from tailrace.storage.streams.file import FileInput, FileOutput
 from tailrace.writing.recover import LogRecovered
 from tests.live.feeding import events_of
 from tests.replication.source.dumping import Kept, asked, ours
@@ -120,6 +121,27 @@ class Marking(TransmitObserver):
 
     def transmit_stop(self, io):
         self.seen.append("stop")
+
+
+def test_a_log_may_end_while_it_is_looked_at(tmp_path, monkeypatch):
+    """Its size was one inside an event, and its flag said a moment later that it had ended."""
+    source = SHOP / "mysql" / "binlog.000001"
+    whole = source.read_bytes()
+    path = tmp_path / "binlog.000001"
+    path.write_bytes(growing(whole[:-1000]))
+    file, size = ServedFile(LogFile.at(path)), FileInput.size
+
+    def then_it_ends(stream):
+        found = size(stream)
+        path.write_bytes(whole)
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FileInput, "size", then_it_ends)
+        assert file.look()
+    assert file.end == transactions_of(source)[-1][0]
+    assert file.look()
+    assert file.end == len(whole)
 
 
 def test_before_send_event_and_the_other_hooks_of_a_dump_see_every_packet():

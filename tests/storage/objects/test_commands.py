@@ -7,13 +7,14 @@ import pytest
 
 from tests.cli.conftest import run  # noqa: F401 - a fixture
 from tests.recorded import CORPUS
+from tools.expected import load_expected
 
 
 @pytest.mark.parametrize("name", ["mysql-9.7", "mariadb-11.8"])
 def test_commands(bucket, name, run):  # noqa: F811 - the fixture
     folder = CORPUS / f"{name}.encrypted"
     keys = next(path for path in folder.iterdir() if path.name in {"keys", "keyring"})
-    rows = json.loads((folder / "expected.json").read_text())["tables"]["corpus.t"]["rows"]
+    rows = load_expected(folder)["tables"]["corpus.t"]["rows"]
     bucket.put("logs/binlog.000002", folder / "binlog.000002")
     url = f"{bucket.url}/logs"
     shown = run("log", url, "--as", "json", "--keyring", keys)
@@ -31,7 +32,7 @@ def test_commands(bucket, name, run):  # noqa: F811 - the fixture
 
 def test_a_mirror(bucket, tmp_path, run):  # noqa: F811 - the fixture
     folder = CORPUS / "mysql-9.7.encrypted"
-    rows = json.loads((folder / "expected.json").read_text())["tables"]["corpus.t"]["rows"]
+    rows = load_expected(folder)["tables"]["corpus.t"]["rows"]
     bucket.put("logs/binlog.000002", folder / "binlog.000002")
     arguments = (f"{bucket.url}/logs", "--into", tmp_path / "lake", "--keyring", folder / "keyring")
     done = run("mirror", *arguments)

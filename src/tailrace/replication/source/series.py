@@ -86,6 +86,12 @@ def _reader(stream: InputFile) -> _Read:
     return read
 
 
+def _has_ended(stream: InputFile) -> bool:
+    """Whether a file's writer has cleared its IN_USE flag."""
+    head = read_exactly(stream, 0, len(MAGIC) + HEADER_SIZE)
+    return len(head) == len(MAGIC) + HEADER_SIZE and not file_flags(head) & EventFlag.IN_USE
+
+
 @dataclass(slots=True, eq=False)
 class ServedFile:
     """A log file that is served. Its attributes change under the lock of its `ServedLogs`.
@@ -132,13 +138,17 @@ class ServedFile:
             self.end = self._walked = self._size = growing.end
             return self.end != before
         stream = self._stream = self._stream or self.log.open()
-        size = stream.size()
+        ended = not self._walked and _has_ended(stream)
+        size = stream.size()  # after the flag: what has ended does not grow
         if growing is not None:  # what this process has not synced is not sent
             size = min(size, growing.end)
         if self.head is None:
             self.head = self._read_head(stream, size, grows=not closed)
         if self.head is not None and size != self._size and size >= self.end:
-            self._grow(stream, size, self.head)
+            if ended:  # nothing in it is unfinished
+                self.end = self._walked = size
+            else:
+                self._grow(stream, size, self.head)
             self._size = size
             if self.end != before:
                 _, (head, _) = self._seen  # which is read once: the file may be compressed
@@ -184,10 +194,6 @@ class ServedFile:
         return same
 
     def _grow(self, stream: InputFile, size: int, head: FileHead) -> None:
-        flags = file_flags(read_exactly(stream, 0, head.begin))
-        if not self._walked and not flags & EventFlag.IN_USE:
-            self.end = self._walked = size  # its writer has ended it: nothing in it is unfinished
-            return
         if size < self._walked:  # its writer rolled a transaction back
             self._walked, self._parser = self.end, BoundaryParser()
         read, context = _reader(stream), head.context()
