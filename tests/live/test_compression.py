@@ -1,7 +1,6 @@
 """Connections whose packets are compressed: the same is read, in fewer bytes."""
 
 import random
-import socket
 
 import pytest
 
@@ -9,11 +8,9 @@ import tailrace
 from tailrace.errors import UsageError
 from tailrace.live.connect import connect
 from tailrace.live.feed import Feed
-from tailrace.live.sockets import CompressedSocket
 from tailrace.live.url import Source
 from tailrace.position import Position
 from tailrace.wire.compressed import Algorithm, ConnectionCompression
-from tailrace.wire.packets import frame
 from tests.cases import each_case
 from tests.live.feeding import drain, files_of, fill, opened, source_of
 from tools.campaign.hostile.fake import FakeServer
@@ -126,19 +123,6 @@ def test_what_a_server_was_told_not_to_offer(fresh_server):
     with pytest.raises(UsageError, match=r"offers zlib \(its protocol_compression_algorithms\)"):
         status(source_of(server, compress="zstd"))
     assert status(source_of(server, compress="zlib"))["Compression"] == "ON"
-
-
-def test_a_compressed_connection_is_read_to_its_end():
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        sender, reader = (
-            CompressedSocket(each, ConnectionCompression(Algorithm.ZLIB), "a test")
-            for each in (ours, theirs)
-        )
-        assert sender.send(memoryview(frame(b"x" * 999))) == 1003
-        sender.shutdown(socket.SHUT_WR)
-        assert (reader.recv(4), reader.pending()) == (frame(b"x" * 999)[:4], 999)
-        assert (reader.recv(1000), reader.recv(1)) == (b"x" * 999, b"")
 
 
 def test_the_option():

@@ -7,20 +7,14 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
+from contextlib import nullcontext
 from itertools import product
 from pathlib import Path
 
 import pytest
 
 import tailrace
-from tailrace.errors import (
-    ChecksumMismatch,
-    LogPurged,
-    LogReset,
-    SchemaError,
-    StorageError,
-    UsageError,
-)
+from tailrace.errors import LogPurged, LogReset, SchemaError, StorageError, UsageError
 from tailrace.log.changes import Change, Ended, Logged
 from tailrace.log.rows import items
 from tailrace.search import Analyser, Index, Manifest, index, reader, shard
@@ -316,7 +310,7 @@ CREATE = "CREATE TABLE d.t (id INT PRIMARY KEY, b TEXT)"
         (["ALTER TABLE d.t MODIFY b BLOB"], "d.t: rows came or went with a statement"),
         (["ALTER TABLE d.t CONVERT TO CHARSET utf16"], "d.t: rows came or went"),
         (["ALTER TABLE d.t ADD c INT DEFAULT (id), RENAME d.u"], "d.u: rows came or went"),
-        ([CREATE, "ALTER TABLE d.t ADD c TEXT"], 1),
+        ([CREATE, "ALTER TABLE d.t ADD c TEXT"], 2),
     ],
 )
 def test_rows_after_a_statement_are_known_or_an_error(tmp_path, monkeypatch, statements, found):
@@ -330,31 +324,9 @@ def test_rows_after_a_statement_are_known_or_an_error(tmp_path, monkeypatch, sta
         if before:
             columns = CREATE.replace("TEXT", "TEXT, c TEXT")
             transaction.insert(tailrace.Table.parse(columns), [(2, "", "word")])
-            found = 2
-    if isinstance(found, str):
-        with pytest.raises(SchemaError, match=found):
-            index(tmp_path / "binlog.000001", tmp_path / "index")
-    else:
+    with pytest.raises(SchemaError, match=found) if isinstance(found, str) else nullcontext():
         index(tmp_path / "binlog.000001", tmp_path / "index")
         assert Index(tmp_path / "index").search("word").total == found
-
-
-def test_a_damaged_log_is_an_error_and_goes_on_once_it_is_whole(tmp_path):
-    path, into, whole = tmp_path / "binlog.000001", tmp_path / "index", tmp_path / "whole"
-    content = bytearray(Path(SHOP, path.name).read_bytes())
-    content[-9] ^= 1
-    path.write_bytes(content)
-    with pytest.raises(ChecksumMismatch):
-        index(path, into, tables="shop.*")
-    content[-9] ^= 1
-    path.write_bytes(content)
-    index(path, into, tables="shop.*")
-    index(path, whole, tables="shop.*")
-    found = [
-        sorted(json.dumps(hit.row) for hit in Index(each).rows("shop.customers"))
-        for each in (into, whole)
-    ]
-    assert found[0] == found[1] != []
 
 
 def test_it_uses_public_names_only_and_stays_small():

@@ -175,7 +175,7 @@ def test_triggers_that_go_before_they_came():
 @each_case(
     "sql",
     [
-        "RENAME TABLE o TO p", "CREATE VIEW v AS SELECT 'trigger'", "DROP VIEW `trigger`", "DROP USER `trigger`",
+        "RENAME TABLE o TO p", "CREATE VIEW v AS SELECT 1 FROM t JOIN u ON t.id = u.trigger", "DROP VIEW `trigger`", "DROP USER `trigger`",
         "CREATE TRIGGER x", "CREATE TRIGGER `x",
     ],
 )  # fmt: skip

@@ -15,7 +15,6 @@ from tailrace.errors import ChecksumMismatch, EventDecodeError, LogError, UsageE
 from tailrace.generators.event import Place, put_in
 from tailrace.generators.materialise import NativeReader, layout
 from tailrace.generators.materialise.blocks import BlockReader
-from tests.cases import each_case
 from tests.generators.conftest import run
 from tests.generators.materialise.test_calls import exact, materialised
 from tests.generators.materialise.test_values import Given
@@ -314,21 +313,6 @@ def test_a_frame_whose_head_lies_is_an_error():
             with pytest.raises(EventDecodeError) as failed:
                 read(out)
             assert failed.value.offset == len(out) - layout.BLOCK_HEAD - layout.HEAD, place
-
-
-@each_case(
-    ("values", "message"),
-    [(b"", "the event ends in its bitmap"), (b"\0\0\0\0\0", "the event's values end at")],
-)
-def test_a_frame_whose_values_do_not_fill_it_is_an_error(values, message):
-    out = bytearray()
-    writer = generators.materialise.NativeWriter(out.extend)
-    writer.event(generators.StatementEnd(Given({})))
-    frame = layout.FRAME.pack(layout.HEAD + len(values), 16, 0, 0, 1) + values
-    writer.frames(frame, 1)
-    writer.close()
-    with pytest.raises(EventDecodeError, match=message):
-        [each.values() for each in generators.materialise.NativeReader(out).events()]
 
 
 def test_the_kernel_has_the_layout_of_the_format():
