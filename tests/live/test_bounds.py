@@ -106,6 +106,14 @@ def test_close_ends_a_connection_that_is_being_made(point):
         assert ended(taking) == [END]
 
 
+def test_a_wait_ends_where_its_reader_was_closed_before():
+    server, wake = socket.socketpair()
+    with server:
+        wake.close()
+        with pytest.raises(ConnectionLost, match="the reader was closed"):
+            Patience(wake).wait(server, select.POLLIN)
+
+
 @each_case("start", ["now", "oldest"])
 def test_stop_ends_a_receiver_that_connects(tmp_path, start):
     reached, there = signalling()

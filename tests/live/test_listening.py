@@ -20,7 +20,7 @@ def test_an_address(text, found):
     assert address_of(text) == found
 
 
-@each_case("text", ["", "3306", ":3306", "::1:3306", "host:", "host:x", "h:65536"])
+@each_case("text", ["", "3306", ":3306", "::1:3306", "host:", "host:x", "h:65536", 3306])
 def test_no_address(text):
     with pytest.raises(UsageError):
         address_of(text)

@@ -2,6 +2,7 @@
 
 import re
 import socket
+import ssl
 
 import pytest
 from cryptography.hazmat.primitives import serialization
@@ -100,6 +101,8 @@ def test_what_is_wrong_with_files(authority, tmp_path):
         tls = Tls(**{name: str(path) for name, path in given.items()})
         with pytest.raises(UsageError, match=f"^{re.escape(says)}"):
             tls.context(TlsMode.VERIFY_CA)
+    empty = Tls(capath=str(tmp_path)).context(TlsMode.VERIFY_CA)
+    assert (empty.verify_mode, empty.get_ca_certs()) == (ssl.CERT_REQUIRED, [])
 
 
 # --- real servers --------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """What a server's URL says, and that nothing gives its password away."""
 
 import dataclasses
+import os
 import pickle
 import traceback
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from tailrace.errors import TailraceError, UsageError
 from tailrace.gtid import GtidList, GtidSet
+from tailrace.live.password import ask_password, in_background
 from tailrace.live.scheme import names_server
 from tailrace.live.url import Host, Source
 from tailrace.position import Position
@@ -75,6 +77,8 @@ def test_user_and_password_are_percent_decoded():
     assert (source.user, source.password()) == ("r@pl", "p:/?#@%")
     assert Source.parse("mysql://u:@h").password() == ""
     assert Source.parse("mysql://u:a:b@h").password() == "a:b"
+    sources = {Source.parse(f"mysql://u:{each}@h") for each in "aba"}
+    assert len(sources) == 2
 
 
 def test_the_login_name_is_the_default_user(monkeypatch):
@@ -82,6 +86,9 @@ def test_the_login_name_is_the_default_user(monkeypatch):
     assert Source.parse("mysql://h").user == "pipe"
     assert Source.parse("mysql://h", user="x").user == "x"
     assert Source.parse("mysql://y@h", user="x").user == "x"
+    monkeypatch.setattr("getpass.getuser", lambda: {}["nobody"])  # as for an unknown user id
+    with pytest.raises(UsageError, match="no user is named"):
+        Source.parse("mysql://h")
 
 
 def test_names_server():
@@ -105,7 +112,7 @@ def test_names_server():
             "position=now", "position=0-1-1", "gtid=binlog.000003:4", "position=binlog.000003:3", "position=:4", "position=/a/b.000001:4", "start=now&gtid=", "position=a.1:4&gtid=0-1-1",
             "start=oldest&position=a.1:4", "ssl-mode=maybe", "tls-version=TLSv1.1", "tls-version=", "ssl-ca=", "password=x", "nix=1",
             "ssl-mode=REQUIRED&ssl-ca=/ca.pem", "ssl-mode=DISABLED&ssl-cert=/c.pem", "ssl-mode=PREFERRED&ssl-capath=/c",
-            "gtid=x", "gtid=0-1", f"gtid={UUID}:0", "gtid=0-1-1,x", f"gtid={UUID}:1,0-1-1",
+            "gtid=x", "gtid=0-1", f"gtid={UUID}:0", "gtid=0-1-1,x", f"gtid={UUID}:1,0-1-1", "heartbeat", "skip_torn_tail=maybe",
         )),
     ],
 )  # fmt: skip
@@ -218,6 +225,9 @@ def test_our_group_takes_known_options_only(home):
 def test_older_names_of_tls_in_an_option_file(home, lines, mode):
     write_options(home / ".my.cnf", f"[client]\n{lines}\n")
     assert Source.parse("mysql://u@h").tls.mode == mode
+    write_options(home / ".my.cnf", "[client]\nssl=maybe\n")
+    with pytest.raises(UsageError, match="ssl is ON or OFF, not 'maybe'"):
+        Source.parse("mysql://u@h")
 
 
 # --- passwords -----------------------------------------------------------------------------------
@@ -229,6 +239,8 @@ def test_where_the_password_is_found(home, monkeypatch):
     assert (plain.password(), plain.has_password, given.has_password) == ("", False, True)
     monkeypatch.setenv("MYSQL_PWD", "pwd")
     assert plain.password() == "pwd"
+    write_options(home / ".my.cnf", "[client]\nuser=u\n")
+    assert plain.password() == "pwd"
     write_options(home / ".my.cnf", "[client]\npassword=file\n")
     assert plain.password() == "file"
     monkeypatch.setenv("TAILRACE_PASSWORD", "ours")
@@ -236,6 +248,14 @@ def test_where_the_password_is_found(home, monkeypatch):
     assert plain.has_password
     assert given.password() == "url"
     assert plain.with_password("asked").password() == "asked"
+
+
+def test_nothing_is_asked_without_a_terminal(monkeypatch):
+    with Path(os.devnull).open() as nothing:
+        monkeypatch.setattr("sys.stdin", nothing)
+        assert ask_password("u@h") is None
+    monkeypatch.delattr("os.O_NOCTTY")  # as on a system without job control
+    assert not in_background()
 
 
 def test_no_text_of_a_source_holds_the_password(monkeypatch):

@@ -68,6 +68,15 @@ def test_a_definition_without_database_fits_all():
         ("CREATE TABLE t (a TEXT CHARSET klingon)", "mysql has no character set 'klingon'"),
         ("CREATE TABLE t ENGINE=CONNECT", "it was created without a column list"),
         ("CREATE TABLE t (a INT DEFAULT ,)", "a default value is expected at ','"),
+        ("CREATE TABLE t (a NATIONAL INT)", "CHAR or VARCHAR expected at 'INT'"),
+        ("CREATE TABLE t (a INT NOT 1)", "NULL expected at '1'"),
+        ("CREATE TABLE t (a INT CHECK a)", "( expected at 'a'"),
+        ("CREATE TABLE t (a INT, CONSTRAINT c WITH (a))", "a constraint is expected at 'WITH'"),
+        (
+            "CREATE TABLE t (a INT, PERIOD FOR SYSTEM_TIME (a))",
+            "a period without its two columns at ')'",
+        ),
+        ("ALTER SEQUENCE t AS INT", "the type of a sequence was altered"),
     ],
 )
 def test_what_is_not_understood_is_unknown(sql, reason):
@@ -91,6 +100,7 @@ def test_what_is_not_understood_is_unknown(sql, reason):
         "ALTER TABLE t ADD COLUMN (c INT",
         "ALTER TABLE t DROP a, MODIFY a INT",
         "ALTER TABLE t CONVERT TO CHARACTER SET klingon",
+        "ALTER TABLE t CONVERT TO COLLATE utf8mb4_bin",
     ],
 )
 def test_an_alter_that_does_not_fit_makes_unknown(sql):
@@ -114,6 +124,17 @@ def test_a_statement_that_names_no_table_makes_all_unknown():
         "ANALYZE TABLE t",
         "TRUNCATE TABLE t",
         "CREATE TABLE IF NOT EXISTS t (other INT)",
+        "CREATE TABLE IF NOT EXISTS t LIKE u",
+        "CREATE TABLE IF NOT EXISTS t SELECT 1 AS other",
+        "ALTER VIEW v AS SELECT 1",
+        "ALTER SEQUENCE t RESTART",
+        "ALTER TABLE t COMMENT 'x';",
+        "ALTER TABLE t DATA DIRECTORY = '/x'",
+        "ALTER TABLE t RENAME INDEX i TO j",
+        "ALTER TABLE t ADD PARTITION (PARTITION p VALUES LESS THAN (9))",
+        "ALTER TABLE t REORGANIZE PARTITION p INTO (PARTITION q VALUES LESS THAN (9))",
+        "ALTER TABLE t MODIFY a INT flag=1",
+        "ALTER TABLE t MODIFY a INT DEFAULT NEXT VALUE FOR s",
         "DROP TEMPORARY TABLE t",
         "CREATE TEMPORARY TABLE t (other INT)",
         "GRANT ALL ON t TO u",

@@ -37,6 +37,7 @@ CASES = {
     "CREATE TABLE t (SELECT 1)": FILLED,
     "CREATE TABLE t AS VALUES ROW(1)": FILLED,
     "CREATE TABLE t TABLE u": FILLED,
+    "CREATE TABLE t (a INT COMMENT 'select": TABLE,
     "CREATE TABLE t WITH c AS (SELECT 1) SELECT * FROM c": FILLED,
     "CREATE TABLE t (`a` int DEFAULT (select 1)) START TRANSACTION": TABLE,
     "CREATE TABLE t (a INT COMMENT 'select') WITH SYSTEM VERSIONING": TABLE,
@@ -67,6 +68,7 @@ CASES = {
     "GRANT ALL ON *.* TO u": OTHER,
     "SET PASSWORD FOR u='x'": OTHER,
     "FLUSH TABLES": OTHER,
+    "CLONE LOCAL DATA DIRECTORY '/x'": OTHER,
     "ANALYZE TABLE t": OTHER,
     "analyze no_write_to_binlog table t": OTHER,
     "ANALYZE UPDATE t SET a = 1": DML,
@@ -86,6 +88,7 @@ CASES = {
     "SELECT `f`()": DML,
     "DO f()": DML,
     "EXECUTE IMMEDIATE 'x'": UNKNOWN,
+    "SET STATEMENT max_statement_time=10": UNKNOWN,
     "\0\1\2": UNKNOWN,
     "'CREATE TABLE t'": UNKNOWN,
 }

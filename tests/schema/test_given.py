@@ -3,7 +3,7 @@
 import pytest
 
 from tailrace.errors import SchemaError, StorageError
-from tailrace.schema import Catalogue, load, parse
+from tailrace.schema import Catalogue, load, parse, user_schema
 from tailrace.schema.user_schema import split
 from tailrace.values.schema import Logical
 from tests.cases import each_case
@@ -70,9 +70,12 @@ def test_a_table_that_is_not_understood_is_refused(tmp_path):
         SchemaError, match=r"schema.sql: table bad is not understood: .*; leave it out"
     ):
         load(path)
+    path.write_text("USE d; CREATE TABLE t LIKE u;")
+    with pytest.raises(SchemaError, match=r"table t is not understood: it was made LIKE d\.u"):
+        load(path)
 
 
-def test_what_cannot_be_read(tmp_path):
+def test_what_cannot_be_read(tmp_path, monkeypatch):
     with pytest.raises(StorageError, match="No such file"):
         load(tmp_path / "missing.sql")
     with pytest.raises(StorageError):
@@ -80,6 +83,9 @@ def test_what_cannot_be_read(tmp_path):
     path = tmp_path / "schema.sql"
     path.write_bytes(b"CREATE TABLE t (`\xff` INT)")
     with pytest.raises(SchemaError, match="not UTF-8"):
+        load(path)
+    monkeypatch.setattr(user_schema, "_LARGEST", 9)
+    with pytest.raises(StorageError, match="give a dump of the definitions alone"):
         load(path)
 
 

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
+from contextlib import nullcontext
 from itertools import product
 from pathlib import Path
 
@@ -16,9 +17,10 @@ import tailrace
 from tailrace.errors import LogPurged, LogReset, SchemaError, StorageError, UsageError
 from tailrace.log.changes import Change, Ended, Logged
 from tailrace.log.rows import items
-from tailrace.search import Analyser, Index, Manifest, index, reader
+from tailrace.search import Analyser, Index, Manifest, index, reader, shard
 from tailrace.search.shard import JSON, IndexedTable, State, open_shard
 from tailrace.sql.fulltext import parse
+from tests.cases import each_case
 from tests.recorded import ROOT
 from tests.writing import made
 
@@ -152,6 +154,8 @@ def test_another_analyser_or_other_tables_than_the_index_has_are_errors(tmp_path
         index(SHOP, tmp_path / "index", tables="shop.products")
     with pytest.raises(UsageError, match="other analyser"):
         index(SHOP, tmp_path / "index", tables="shop.reviews", analyser=Analyser("english"))
+    with pytest.raises(UsageError, match="an index in an object store is made on Spark"):
+        index(SHOP, "memory://a/index")
 
 
 def test_languages_reduce_words_to_their_stems(tmp_path):
@@ -294,6 +298,37 @@ def test_a_log_without_names_of_columns_is_an_error(tmp_path):
         index(f"{SHOP}/binlog.000002", tmp_path / "index")
 
 
+CREATE = "CREATE TABLE d.t (id INT PRIMARY KEY, b TEXT)"
+
+
+@each_case(
+    ("statements", "found"),
+    [
+        (["ALTER TABLE d.t ADD c FROB"], "d.t: a statement is not understood"),
+        (["ALTER TABLE `half"], "d.t: a statement is not understood"),
+        (["CREATE TABLE d.t (id FROB)"], 0),
+        (["ALTER TABLE d.t MODIFY b BLOB"], "d.t: rows came or went with a statement"),
+        (["ALTER TABLE d.t CONVERT TO CHARSET utf16"], "d.t: rows came or went"),
+        (["ALTER TABLE d.t ADD c INT DEFAULT (id), RENAME d.u"], "d.u: rows came or went"),
+        ([CREATE, "ALTER TABLE d.t ADD c TEXT"], 2),
+    ],
+)
+def test_rows_after_a_statement_are_known_or_an_error(tmp_path, monkeypatch, statements, found):
+    monkeypatch.setattr(shard, "_CACHED", 0)
+    *before, statement = statements
+    with made.log(tmp_path / "binlog.000001", "mysql") as log, log.transaction() as transaction:
+        for create in before:
+            transaction.query(create, "d")
+        transaction.insert(tailrace.Table.parse(CREATE), [(1, "word")])
+        transaction.query(statement, "d")
+        if before:
+            columns = CREATE.replace("TEXT", "TEXT, c TEXT")
+            transaction.insert(tailrace.Table.parse(columns), [(2, "", "word")])
+    with pytest.raises(SchemaError, match=found) if isinstance(found, str) else nullcontext():
+        index(tmp_path / "binlog.000001", tmp_path / "index")
+        assert Index(tmp_path / "index").search("word").total == found
+
+
 def test_it_uses_public_names_only_and_stays_small():
     """The package is the example of how one builds on Tailrace; the page, of what on the index."""
     lines = 0
@@ -374,6 +409,8 @@ def test_a_shards_state_of_version_1_can_be_read():
     assert json.loads(found.dumps()) == json.loads(text)
     with pytest.raises(StorageError, match="a shard has format 2"):
         State.loads(text.replace(b'"version": 1', b'"version": 2'))
+    with pytest.raises(StorageError, match=r"'shop\.no\.tes' may be two tables"):
+        State.loads(text.replace(b"shop.notes", b"shop.no.tes"))
 
 
 def test_logs_that_were_purged_or_replaced(tmp_path):

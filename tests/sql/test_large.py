@@ -77,6 +77,13 @@ def test_a_statement_that_no_server_takes(tmp_path, monkeypatch):
     assert len(max(statements(changes()), key=lambda each: each.size).text) > 1 << 21
 
 
+def test_an_update_that_changes_nothing_is_no_statement(tmp_path):
+    changes = changes_of(tmp_path, "text", (1, "a"), (1, "a"))
+    for make, word in ((statements, "INSERT"), (undo, "DELETE")):
+        found = [each.text.split(" ")[0] for each in make(changes())]
+        assert [each for each in found if each in {"INSERT", "UPDATE", "DELETE"}] == [word]
+
+
 def test_large_text_that_is_none(tmp_path):
     changes = changes_of(tmp_path, "longtext character set utf8mb4", (1, "a" * (1 << 20)))
     path = tmp_path / "log.000001"

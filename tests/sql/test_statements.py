@@ -172,6 +172,18 @@ def test_triggers_that_go_before_they_came():
     assert triggers_after("DROP TRIGGER tr") == ["DROP TRIGGER tr"]
 
 
+@each_case(
+    "sql",
+    [
+        "RENAME TABLE o TO p", "CREATE VIEW v AS SELECT 1 FROM t JOIN u ON t.id = u.trigger", "DROP VIEW `trigger`", "DROP USER `trigger`",
+        "CREATE TRIGGER x", "CREATE TRIGGER `x",
+    ],
+)  # fmt: skip
+def test_what_makes_or_drops_no_trigger_is_executed_in_its_place(sql):
+    assert triggers_after(CREATE, sql) == [sql, CREATE]
+    assert triggers_after(CREATE, None, sql) == [CREATE, sql]
+
+
 def test_a_comment_before_the_statement_changes_nothing_of_a_trigger():
     create = f"/* app */ {CREATE}"
     assert triggers_after(create, "ROWS t", "DROP TABLE u") == ["DROP TABLE u", create]
@@ -247,6 +259,8 @@ def test_a_definition_of_other_tables_names_these_only():
         ("CREATE TABLE shop.e (id INT) ENGINE=MERGE UNION=(shop.b, priv.c)", "priv.c"),
         ("CREATE TABLE priv.e (id INT) ENGINE=MERGE UNION (shop.b)", "priv.e"),
         ("DROP DATABASE shop", "shop[.][*]"),
+        ("ALTER TABLE shop.p ADD c FROB, EXCHANGE PARTITION p0 WITH TABLE priv.d", "priv.d"),
+        ("ALTER TABLE priv.d ADD c FROB, ADD `half", "d[.][*]"),
     ):
         with pytest.raises(SchemaError, match=f"not selected [(]{names}[)]"):
             selected(query(sql), wants)

@@ -15,6 +15,7 @@ from tailrace.storage.streams.counting import CountingRandomInput, CountingRando
 from tailrace.storage.streams.layer import Layer
 from tailrace.testing import (
     BrokenContract,
+    StreamContract,
     check,
     check_growth,
     check_read_faults,
@@ -199,8 +200,9 @@ class GoesNowhereFar(BufferRandomInput):
     """Offsets are the system's 64-bit numbers."""
 
     def seek(self, offset, /):
+        there = super().seek(offset)
         struct.pack("q", offset)
-        return super().seek(offset)
+        return there
 
 
 class ReadsOnAfterClose(BufferRandomInput):
@@ -211,10 +213,10 @@ class ReadsOnAfterClose(BufferRandomInput):
 class RaisesOfItsOwnAfterClose(BufferRandomInput):
     closed = False
 
-    def readinto(self, view, /):
+    def read(self, count, /):
         if self.closed:
             raise ValueError("I/O operation on closed file")
-        return super().readinto(view)
+        return super().read(count)
 
     def close(self):
         self.closed = True
@@ -247,16 +249,29 @@ def small(kind):
 def test_a_broken_stream_is_caught(kind, meant):
     layer = Layer("", output=small(kind)) if hasattr(kind, "write") else Layer("", small(kind))
 
-    def run():
-        for seed in range(10):
-            meant(layer, seed=seed)
+    class AsTests(StreamContract):
+        seeds = range(10)
 
+    AsTests.layer = layer
     with pytest.raises(BrokenContract):
-        run()
+        getattr(AsTests(), meant.__name__.replace("check", "test"))()
 
 
 def test_what_keeps_it_passes():
     check(Layer("", small(BufferRandomInput), small(BufferRandomOutput)))
+
+
+class ReadsOnly:
+    def __init__(self, lower):
+        self.read = lower.read
+
+
+def test_an_input_that_only_reads_lacks_its_close_alone():
+    layer = Layer("", ReadsOnly, small(BufferRandomOutput))
+    for passes in (check_growth, check_read_faults, check_writing):
+        passes(layer)
+    with pytest.raises(BrokenContract, match="no close"):
+        check(layer)
 
 
 def test_the_message_says_what_differs():

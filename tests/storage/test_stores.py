@@ -95,3 +95,11 @@ def test_a_store_that_breaks_it():
 
     with pytest.raises(BrokenContract, match="replaced"):
         check_writable_store(Forgetful("broken"))
+
+    class Lenient(MemoryFolder):
+        def remove(self, name):
+            if name in self.names():
+                super().remove(name)
+
+    with pytest.raises(BrokenContract, match="a file that does not exist was not rejected"):
+        check_writable_store(Lenient("lenient"))

@@ -9,7 +9,7 @@ from tailrace.testing.reading import check_growth, check_read_faults, check_read
 from tailrace.testing.writing import check_sync, check_write_faults, check_writing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from tailrace.storage.streams.layer import Layer
     from tailrace.testing.content import Content
@@ -32,6 +32,15 @@ def check(layer: Layer, content: Content = ANY_BYTES, seeds: Iterable[int] = ran
             one(layer, content, seed)
 
 
+def _test(one: Callable[[Layer, Content, int], None]) -> Callable[[StreamContract], None]:
+    def test(self: StreamContract) -> None:
+        for seed in self.seeds:
+            one(self.layer, self.content, seed)
+
+    test.__doc__ = one.__doc__
+    return test
+
+
 class StreamContract:
     """The contract as a test class: derive from it and set ``layer``."""
 
@@ -39,32 +48,9 @@ class StreamContract:
     content: Content = ANY_BYTES
     seeds: Iterable[int] = range(5)
 
-    def test_reading(self) -> None:
-        """See `check_reading`."""
-        for seed in self.seeds:
-            check_reading(self.layer, self.content, seed)
-
-    def test_read_faults(self) -> None:
-        """See `check_read_faults`."""
-        for seed in self.seeds:
-            check_read_faults(self.layer, self.content, seed)
-
-    def test_growth(self) -> None:
-        """See `check_growth`."""
-        for seed in self.seeds:
-            check_growth(self.layer, self.content, seed)
-
-    def test_writing(self) -> None:
-        """See `check_writing`."""
-        for seed in self.seeds:
-            check_writing(self.layer, self.content, seed)
-
-    def test_write_faults(self) -> None:
-        """See `check_write_faults`."""
-        for seed in self.seeds:
-            check_write_faults(self.layer, self.content, seed)
-
-    def test_sync(self) -> None:
-        """See `check_sync`."""
-        for seed in self.seeds:
-            check_sync(self.layer, self.content, seed)
+    test_reading = _test(check_reading)
+    test_read_faults = _test(check_read_faults)
+    test_growth = _test(check_growth)
+    test_writing = _test(check_writing)
+    test_write_faults = _test(check_write_faults)
+    test_sync = _test(check_sync)

@@ -73,11 +73,10 @@ def check_reading(layer: Layer, content: Content = ANY_BYTES, seed: int = 0) -> 
 
 def check_closed(stream: InputStream) -> None:
     """`close` may be called again, and ends the reading: other calls raise StorageError."""
-    close = getattr(stream, "close", None)
+    close: Any = getattr(stream, "close", None)
     expect(close, "the stream has no close()")
-    if close is not None:
-        close()
-        close()
+    close()
+    close()
     calls: dict[str, Callable[[], object]] = {"read": lambda: stream.read(1)}
     if isinstance(stream, SeekableInput):
         calls["seek"] = lambda: stream.seek(0)

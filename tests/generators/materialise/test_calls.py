@@ -246,8 +246,19 @@ def test_local_transactions_of_which_a_stream_has_each_change_once():
     assert calls["trx_rollback",] == calls[()]
 
 
-def test_an_update_with_other_numbers_of_rows_before_and_after():
-    """A filter may have made it."""
+@each_case(
+    ("images", "message"),
+    [
+        (
+            {"operation": "update", "before_images": [{"id": 1}], "after_images": []},
+            "other numbers of rows before and after",
+        ),
+        ({"operation": "upsert", "after_images": [{"id": 1}]}, "rows with the operation 'upsert'"),
+        ({"operation": "insert", "after_images": 5}, "a value that is no list"),
+    ],
+)
+def test_rows_that_are_none(images, message):
+    """A filter may have made them."""
     stream, events = bytearray(), some_events(1_000_000)
     update = next(event for event in events if event.name == "row_update")
     number = update.local_transaction_id
@@ -255,12 +266,31 @@ def test_an_update_with_other_numbers_of_rows_before_and_after():
         for event in events[: events.index(update)]:
             if event.local_transaction_id == number:
                 written.write(event)
-        images = {"operation": "update", "before_images": [{"id": 1}], "after_images": []}
         written.write(generators.injected(generators.RowBatch, update, **images))
     with generators.MaterialisedStream(stream) as read:
         register(read, {}, ALL)
-        with pytest.raises(LogError, match="other numbers of rows before and after"):
+        with pytest.raises(LogError, match=message):
             read.run()
+
+
+def test_a_row_by_itself_is_a_batch_of_one():
+    stream, told = bytearray(), {}
+    with generators.Materialiser(stream) as written:
+        for each in all_events():
+            written.write(each)
+    with generators.MaterialisedStream(stream) as read:
+        register(read, told, ALL)
+        read.run()
+    rows, batches = (
+        [dict(values[1]) for name, values in told["row", more] if name.startswith("row_")]
+        for more in ((), ("row_batch",))
+    )
+    assert rows
+    none = exact(None)
+    for row, batch in zip(rows, batches, strict=True):
+        for side in ("before_image", "after_image"):
+            image = row.get(side, none)
+            assert batch.get(f"{side}s", none) == (none if image == none else (list, [image]))
 
 
 def test_events_that_last_are_copied_and_pickled():

@@ -242,6 +242,7 @@ def test_a_reader_that_does_not_know_an_event_counts_it_and_gives_the_others():
 def test_an_unknown_event_is_shown_and_passed_on():
     """Self-describing: who does not know an event has its name, its values, and its bytes."""
     program = """
+import pickle
 import sys
 from tailrace import generators
 data = sys.stdin.buffer.read()
@@ -249,6 +250,9 @@ found = list(generators.materialise.NativeReader(data).events())
 page = found[1]
 assert type(page) is generators.UndeclaredEvent and page.name == "page_write", page
 assert (page.page, page.content) == (7, b"\\0\\1")
+again = pickle.loads(pickle.dumps(page.replace(page=8)))
+assert (type(again), again.name, again.page) == (type(page), page.name, 8)
+assert not hasattr(page, "size")
 with generators.Materialiser(sys.stdout.buffer) as written:
     for each in found:
         written.write(each)
