@@ -14,6 +14,7 @@ import re
 import shutil
 import sys
 import traceback
+from codeop import compile_command
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import redirect_stdout
@@ -74,6 +75,7 @@ _BLOCK = re.compile(
     re.MULTILINE,
 )
 _OUTPUT = re.compile(r"\n\n```text\n(?P<text>(?s:.*?))^```$", re.MULTILINE)
+_BLANK = re.compile(r"^\n(?= )", re.MULTILINE)
 _INDENTED = re.compile(r"(?:\A|\n)\n    \S.*")
 
 
@@ -144,6 +146,17 @@ def test_blocks_of_code_name_their_language():
 def test_blocks_that_do_not_run_say_why():
     found = Counter(name(page) for page in PAGES for block in blocks(page) if block.reason)
     assert found == NOT_RUN
+
+
+def test_a_prompt_takes_each_line_of_an_example():
+    """But for classes: a blank line ends them at the prompt of Python before 3.13."""
+    for page in PAGES:
+        for block in blocks(page):
+            typed = []
+            for line in (_BLANK.sub("", block.text) + "\n").split("\n"):
+                typed.append(line)
+                if block.language == "python" and compile_command("\n".join(typed)):
+                    typed.clear()
 
 
 @pytest.mark.slow

@@ -104,7 +104,10 @@ def test_create_table(differ):
 
 
 MODES = {
-    "ANSI_QUOTES": ['CREATE TABLE t ("a b" INT, c VARCHAR(3) DEFAULT \'"\')'],
+    "ANSI_QUOTES": [
+        'CREATE TABLE t ("a b" INT, c VARCHAR(3) DEFAULT \'"\')',
+        "CREATE TABLE t (a REAL)",
+    ],
     "NO_BACKSLASH_ESCAPES": [r"CREATE TABLE t (a ENUM('x\','y'), b INT COMMENT '\')"],
     "NO_ENGINE_SUBSTITUTION": [
         "CREATE TABLE t (a VARCHAR(70000), b VARBINARY(70000), c VARCHAR(70000000))",
