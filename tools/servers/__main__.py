@@ -18,8 +18,8 @@ def main(arguments: list[str]) -> int:
             return 2
         case ["run", name, *options] if name in NAMES:
             with Server(name, options) as server:
-                print(f"{name} {server.version} on {server.host}:{server.port}, user {server.user}:")
-                print(f"mysql -h {server.host} -P {server.port} -u {server.user}")
+                print(f"{name} {server.version} on {server.host}:{server.port}, user {server.user}")
+                print(f"connect: mysql -h {server.host} -P {server.port} -u {server.user}")
                 print(f"data in {server.data}; Enter, Ctrl-C or end of input stops the server and")
                 print("deletes the data", flush=True)
                 sys.stdin.readline()
