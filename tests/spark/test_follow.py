@@ -78,6 +78,42 @@ def test_lag_has_what_came_during_the_batch(source, tmp_path, monkeypatch):
     assert first.sources[0].lag_seconds > 0
 
 
+class Asked(threading.Event):
+    """A stop: it is set as the mirror waits for its trigger."""
+
+    seconds = None
+
+    def wait(self, timeout=None):
+        self.seconds = timeout
+        self.set()
+        return True
+
+
+def test_what_comes_during_a_batch_waits_for_the_trigger(tmp_path, monkeypatch):
+    first, second, *_ = sorted((SHOP / "mysql").glob("binlog.0*"))
+    (tmp_path / "logs").mkdir()
+    shutil.copy(first, tmp_path / "logs")
+    real, moments, stop = Batches.run, [], Asked()
+
+    def run(self, taken, seconds=None):
+        report = real(self, taken, seconds)
+        shutil.copy(second, tmp_path / "logs")
+        return report
+
+    monkeypatch.setattr(Batches, "run", run)
+    mirror(
+        tmp_path / "logs",
+        tmp_path / "lake",
+        follow=True,
+        trigger="1h",
+        stop=stop,
+        on_moment=moments.append,
+    )
+    assert [each.batches for each in moments] == [1]
+    assert moments[0].sources[0].lag_bytes >= second.stat().st_size
+    assert 0 < stop.seconds <= 3600
+
+
 def fails(following, error, match):
     """Wait until an error ends a mirror that follows."""
     with pytest.raises(error, match=match):

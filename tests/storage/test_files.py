@@ -14,7 +14,7 @@ from tailrace.errors import (
 )
 from tailrace.log import open as open_log
 from tailrace.log_name import base_and_number
-from tailrace.storage import EventReader, LogFile, find, find_all
+from tailrace.storage import EventReader, LogFile, files, find, find_all
 from tailrace.storage.files import find_one
 from tailrace.storage.local import LocalStore
 from tailrace.storage.streams import file as streams
@@ -100,6 +100,26 @@ def test_an_index_lists_files_beside_it_and_elsewhere(tmp_path):
     assert names(near) == {"near": expected}
     assert names(index) == {"binlog": expected}
     assert Path(find(near)[0].files[0].path).parent.resolve() == far
+
+
+def test_a_file_that_an_index_lists_with_a_later_one_is_whole(tmp_path, monkeypatch):
+    """The index is read after the listing: its server wrote more in between, and rotated."""
+    for name in ("binlog.000001", "binlog.000002"):
+        write(tmp_path / name, raw_format())
+    (tmp_path / "binlog.index").write_text("./binlog.000001\n./binlog.000002\n")
+    real = files.read_index
+
+    def read_index(store, name):
+        write(tmp_path / "binlog.000002", raw_format(), raw_event(EventType.STOP, b""))
+        write(tmp_path / "binlog.000003", raw_format())
+        with (tmp_path / "binlog.index").open("a") as index:
+            index.write("./binlog.000003\n")
+        return real(store, name)
+
+    monkeypatch.setattr(files, "read_index", read_index)
+    (series,) = find(tmp_path)
+    assert [each.number for each in series.files] == [1, 2, 3]
+    assert all(each.size == Path(each.path).stat().st_size for each in series.files)
 
 
 def test_what_an_index_lists_must_be_there(tmp_path):

@@ -277,7 +277,7 @@ def _in_folder(store: Store, keyring: Keyring | None, layers: tuple[Layer, ...])
         index = name.removesuffix(SAVED_SUFFIX)
         if index.endswith(INDEX_SUFFIX):
             for file in _listed(store, index, listing, keyring):
-                files.setdefault(file.name, file)
+                files[file.name] = file  # an index may list a file that began since the listing
         elif size is None or (file_number(name) is None and _is_layered(store, name)):
             found = _found(store, name, keyring)
             if found is not None:

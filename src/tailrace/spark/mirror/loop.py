@@ -37,8 +37,9 @@ class Loop:
     ``stop`` is set, which ends it after the batch under way.
 
     Following, it looks at the sources every ``trigger`` seconds, counted from begin to begin; what
-    is new is a batch of at most ``most`` bytes. Where more is waiting, the next batch begins at
-    once. ``on_moment`` is called at each trigger. Else a batch takes all that there is room for.
+    is new is a batch of at most ``most`` bytes. Where there was more, here or at a server, the next
+    batch begins at once. ``on_moment`` is called at each trigger. Else a batch takes all that there
+    is room for.
     """
 
     sources: Sources
@@ -81,11 +82,12 @@ class Loop:
             held = {name: str(place) for name, place in places.items() if place is not None}
             is_new = self._take_up_named() or report is not None or self._is_overtaken
             if self.follow:
+                has_backlog = sources.waiting or not caught_up
                 if is_new:
                     sources.look(enough)  # what came while it was made is not in the lake
                 self._tell(report, seconds)
                 tidy()
-                if self._is_overtaken or not sources.waiting:
+                if self._is_overtaken or not (has_backlog and sources.waiting):
                     self.stop.wait(max(begun + self.trigger - time.monotonic(), 0.0))
             elif caught_up:
                 sources.committed()
