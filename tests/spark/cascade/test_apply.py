@@ -12,6 +12,7 @@ from tailrace.errors import PipelineError, UsageError
 from tailrace.spark import mirror, verify
 from tailrace.spark.runtime.workers import Workers
 from tailrace.spark.state.cascade import build
+from tailrace.spark.state.current import patching
 from tailrace.storage import find
 from tests.spark.cascade.workload import Workload
 from tests.spark.following import read
@@ -146,6 +147,21 @@ def test_the_lake_is_what_select_gives(mariadb, tmp_path, kind):
     story.land()
     story.check()
     assert story.said == []
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_rows_of_files_that_are_deleted_since(mariadb, tmp_path, kind, monkeypatch):
+    """A file keeps the rows that later batches changed or deleted: a cascade finds none of them."""
+    monkeypatch.setattr(patching, "DEFAULT_PATCHES", patching.Patches(least=0, share=1))
+    story = Story(mariadb, tmp_path / "lake", kind)
+    story.run(*TABLES, *ROWS)
+    story.land()
+    story.run("UPDATE c SET p = 3 WHERE id = 10", "DELETE FROM c WHERE id = 20")
+    story.land()
+    story.run("DELETE FROM p WHERE id IN (1, 2)", "INSERT INTO c VALUES (20, 4, 'later')")
+    story.land()
+    story.check()
+    assert {row[0] for row in story.rows("c")} == {"10", "20", "30", "40", "50"}
 
 
 def test_tasks_that_spark_repeats(story, monkeypatch):

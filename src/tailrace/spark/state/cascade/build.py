@@ -213,7 +213,9 @@ class _Work:
         files = tuple(source.files.get(name, ()))
         names = files[-1].names if files else "log"
         rows = Rows(name, some, target.columns, plan.pieces, plan.partial, files, names)
-        return rows, plan.base
+        if plan.base is None or life.base is None:
+            return rows, None
+        return rows, replace(plan.base, deleted=source.deleted(life.base))
 
 
 def _one_by_one(base: Base | None) -> Iterator[Base]:
