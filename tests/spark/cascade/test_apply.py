@@ -463,6 +463,24 @@ def test_a_table_that_failed_is_taken_up(story, tmp_path, keep):
         assert made == sum(bool(row["_raw"]) for name in "cgs" for row in marked(whole, name))
 
 
+def test_a_table_whose_key_a_user_gave_is_taken_up(story):
+    """The log is read for its parents' changes, too."""
+    story.options["keys"] = {f"{DATABASE}.c": "id"}
+    story.run(
+        "CREATE TABLE p (id INT PRIMARY KEY)",
+        "CREATE TABLE c (id INT NOT NULL, p INT, v VARCHAR(20),"
+        " FOREIGN KEY (p) REFERENCES p (id) ON DELETE CASCADE)",
+        "INSERT INTO p VALUES (1), (2), (3)",
+        "INSERT INTO c VALUES (10, 1, 'a'), (20, 2, 'b'), (30, 3, 'c')",
+    )
+    assert story.land().cascades == {}
+    with failing("v"):
+        story.run("UPDATE c SET v = 'w' WHERE id = 30", "DELETE FROM p WHERE id = 1")
+        assert set(story.land().set_aside) == {f"{DATABASE}.c"}
+    assert story.land(retry_tables=f"{DATABASE}.c").set_aside == {}
+    story.check("p", "c")
+
+
 def test_a_table_whose_keys_changed_is_taken_up(story):
     """Part by part, as when it was read first."""
     story.run(*TABLES, *ROWS)

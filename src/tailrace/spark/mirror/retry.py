@@ -224,13 +224,13 @@ class _Retry:
 
     def _parents(self, splits: Sequence[Split], names: set[str]) -> frozenset[TableName]:
         """The tables whose changes it takes to carry out foreign keys, if that is done."""
-        if self._store.manifest.options.cascades != "apply":
+        options = self._store.manifest.options
+        if options.cascades != "apply":
             return frozenset()
-        filtered = self._store.manifest.options.tables
+        wanted, given = lambda name: options.tables(*TableName.parse(name)), dict(options.keys)
         found: set[str] = set()
         for split in splits:
-            links = links_of(split.keys, lambda name: filtered(*TableName.parse(name)))
-            found |= parents(links.carried, names)
+            found |= parents(links_of(split.keys, wanted, given).carried, names)
         return frozenset(map(TableName.parse, found))
 
     def _known(self, cursor: SourceCursor, splits: Sequence[Split]) -> Catalogue | None:

@@ -56,7 +56,7 @@ class Links:
 def links_of(
     states: Iterable[TableState],
     wanted: Callable[[str], bool],
-    given: Iterable[str] = (),
+    given: Iterable[str],
 ) -> Links:
     """The keys of tables that are mirrored, by their definitions.
 
