@@ -103,7 +103,7 @@ def test_a_database_that_was_there():
             ),
         ):
             known.apply(sql, "shop", flavour=Flavour.MARIADB, default_collation=45)
-    found = links_of(known.cascading(), lambda _name: True)
+    found = links_of(known.cascading(), lambda _name: True, ())
     assert [link.child for link in found.carried] == ["shop.cI"]
     assert list(found.left) == ["shop.cV"]
 
