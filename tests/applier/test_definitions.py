@@ -545,6 +545,24 @@ KILLS = (
 )
 
 
+def test_a_column_that_the_target_lacks_cannot_be_renamed(tmp_path):
+    url = f"sqlite:///{tmp_path / 'target.db'}"
+    create = "CREATE TABLE d.t (id INT PRIMARY KEY, b INT)"
+    with tailrace.create(tmp_path / "log.000001", flavour="mysql", server_id=1) as log:
+        with log.transaction() as change:
+            change.query(create, database="d")
+        with log.transaction() as change:
+            change.insert(tailrace.Table.parse(create, flavour="mysql"), [(1, 2)])
+        there = str(log.position)
+        with log.transaction() as change:
+            change.query("ALTER TABLE d.t CHANGE b a INT", database="d")
+    tailrace.apply(tmp_path, url, until=there)
+    with connected(url) as connection:
+        connection.exec_driver_sql('ALTER TABLE "d.t" RENAME COLUMN b TO other')
+    with pytest.raises(SchemaError, match="column b is not in"):
+        tailrace.apply(tmp_path, url)
+
+
 def test_a_kill_while_a_table_of_sqlite_is_rewritten(tmp_path, mysql97):
     """MWL#120 the applier, after SIGKILL each change is applied once: of a type that changes, in a
     table that is larger than what SQLite holds in memory, so that its file is half rewritten.

@@ -1,6 +1,7 @@
 """Errors are one line on stderr and status 2, without a traceback."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -36,6 +37,8 @@ def test_verify(run, shop, corpus):
     assert ran.status == 0
     assert len(ran.lines) == 7
     assert all(": in order, " in line and line.endswith("rows, checksums") for line in ran.lines)
+    counts = [re.search(r"([\d,]+) rows", line)[1] for line in ran.lines]
+    assert sum(int(count.replace(",", "")) for count in counts) == 6232
     for case, end in (
         ("checksum-none", "rows, no checksums"),
         ("torn", "ends inside a transaction"),

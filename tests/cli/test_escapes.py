@@ -9,11 +9,12 @@ import sys
 import threading
 
 import pytest
+from rich.console import Console
 
 from tailrace.cli.log.text import TextView
 from tailrace.cli.mirror.progress import display as mirror_display
 from tailrace.cli.mirror.progress import progress_shown
-from tailrace.cli.output import output_to, say, warnings_said
+from tailrace.cli.output import cut_to_width, output_to, say, warnings_said
 from tailrace.cli.receive import display as receive_display
 from tailrace.log.reader import Reader
 from tailrace.printable import printable, printable_json
@@ -159,6 +160,13 @@ def test_progress(monkeypatch, terminal):
     text = stream.plain if terminal else stream.getvalue()
     assert harmless(text)
     assert text.count("[red]x") >= 7
+
+
+def test_a_line_of_a_live_display_has_the_width_of_the_terminal():
+    """A line that wraps would stay there: the display moves up by the lines that it knows."""
+    lines = Console(width=20).render_lines(cut_to_width("0123456789 123456789 12", "short"))
+    text = ["".join(part.text for part in line).rstrip() for line in lines]
+    assert text == ["0123456789 12345678…", "short"]
 
 
 class Broken(io.StringIO):

@@ -44,6 +44,7 @@ def test_a_whole_log(run, corpus, tmp_path, case):
     into = tmp_path / "again.000001"
     ran = run("log", corpus / case, "--as", "raw", "--into", into)
     assert ran.status == 0, ran.err
+    assert "left out" not in ran.err
     assert run("check", into).status == 0
     same = ("--as", "json", "--statements", "skip")
     assert records(run("log", into, *same)) == records(run("log", corpus / case, *same))

@@ -5,6 +5,7 @@ import json
 import re
 from collections import Counter
 
+import tailrace
 from tests.cases import each_case
 
 WORDS = {"INSERT INTO": "inserts", "UPDATE": "updates", "DELETE FROM": "deletes"}
@@ -130,6 +131,14 @@ def test_text(run, shop):
         ran.out,
         re.MULTILINE,
     )
+
+
+def test_names_are_not_escaped_in_json(run, tmp_path):
+    table = tailrace.Table.parse("CREATE TABLE d.größe (id INT)", flavour="mysql")
+    path = tmp_path / "log.000001"
+    with tailrace.create(path, flavour="mysql", server_id=1) as log, log.transaction() as change:
+        change.insert(table, [(1,)])
+    assert "d.größe" in run("stat", path, "--as", "json").out
 
 
 def test_a_part(run, shop):

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tailrace
 from tailrace.constants import Flavour
 from tailrace.errors import SchemaError
 from tailrace.events import FormatDescriptionEvent, QueryEvent
@@ -126,6 +127,18 @@ def test_places_are_comments():
     lines = list(script([row("A"), row("B", NEXT)]))
     assert "-- binlog.000001:4  0-1-1  2023-11-14 22:13:20" in lines
     assert "-- binlog.000001:400  no GTID  2023-11-14 22:13:21" in lines
+
+
+@each_case(("key", "conditions"), [("k", 1), ("k(2)", 2)])
+def test_a_key_of_a_part_of_a_column_is_not_the_columns_value(tmp_path, key, conditions):
+    create = f"CREATE TABLE d.t (k VARCHAR(9) NOT NULL, n INT, PRIMARY KEY ({key}))"
+    with tailrace.create(tmp_path / "log.000001", flavour="mysql", server_id=1) as log:
+        with log.transaction() as change:
+            change.query(create, database="d")
+        with log.transaction() as change:
+            change.delete(tailrace.Table.parse(create, flavour="mysql"), [("ab", 1)])
+    (text,) = (text for text in tailrace.redo(tmp_path) if text.startswith("DELETE"))
+    assert text.partition(" WHERE ")[2].count("`k`") == conditions
 
 
 def test_nothing_is_written_where_nothing_can_be_had():

@@ -126,7 +126,8 @@ def test_large_values_in_pieces(tmp_path, kind, value):
     table = tailrace.Table.parse(f"create table d.t (id int, body {kind}, n int)", flavour="mysql")
     with tailrace.create(path, flavour="mysql", server_id=1) as log, log.transaction() as change:
         change.insert(table, [(1, value, None), (2, None, 3)])
-    changes = iter(Changes(Reader(find(path)[0])))
+    read = Changes(Reader(find(path)[0]))
+    changes = iter(read)
     (large,) = next(changes).json_records()
     assert not isinstance(large, str)
     pieces = list(large)
@@ -136,6 +137,7 @@ def test_large_values_in_pieces(tmp_path, kind, value):
     assert json.loads("".join(pieces))["after"] == {"id": 1, "body": body, "n": None}
     (small,) = next(changes).json_records()
     assert json.loads("".join(small))["after"] == {"id": 2, "body": None, "n": 3}
+    assert not read.escapes.count
 
 
 def test_a_large_text_that_is_none(tmp_path):

@@ -106,6 +106,7 @@ BAD = [
     (column(T.TIME), "ffff7f", "second"),
     (column(T.DATETIME), "ff" * 8, "there is no"),
     (column(T.NEWDECIMAL, 4 << 8 | 2), "ffff", "below 100"),
+    (column(T.NEWDECIMAL, 4 << 8 | 2), "8064", "below 100"),
     (column(T.ENUM, 1, members=AB), "03", "value 3"),
     (column(T.SET, 1, members=AB), "04", "0x4"),
     (column(T.STRING, 2, logical=Logical.BINARY), "010203", "2 bytes has 3"),

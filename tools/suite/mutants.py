@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import subprocess
 import sys
@@ -98,8 +99,12 @@ def killed_by(mutant: Mutant, tests: list[str]) -> str | None:
 
 def _failed(tests: list[str]) -> str | None:
     argv = (sys.executable, "-m", "pytest", "-x", "-q", "-n0", "-p", "no:cacheprovider", *tests)
+    # a mutant of the same size in the same second would stay in its file's bytecode
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     try:
-        done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=_SECONDS)
+        done = subprocess.run(
+            argv, capture_output=True, text=True, check=False, timeout=_SECONDS, env=environment
+        )
     except subprocess.TimeoutExpired:
         return "no end"
     if done.returncode == 0:

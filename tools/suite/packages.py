@@ -38,11 +38,10 @@ def shares(data: str) -> Mapping[str, tuple[float, float]]:
 def main(files: list[str]) -> None:
     """Print the table; with an older file, its figures and the differences, too."""
     tables = [shares(file) for file in files]
-    for package in tables[0]:
-        row = "".join(f"{line:8.2f} {branch:8.2f}" for line, branch in (t[package] for t in tables))
-        change = [
-            new - old for new, old in zip(tables[0][package], tables[-1][package], strict=True)
-        ]
+    for package, now in tables[0].items():
+        found = [table.get(package, (0.0, 0.0)) for table in tables]
+        row = "".join(f"{line:8.2f} {branch:8.2f}" for line, branch in found)
+        change = [new - old for new, old in zip(now, found[-1], strict=True)]
         print(f"{package:14}{row}  {change[0]:+.2f} {change[1]:+.2f}")
 
 
