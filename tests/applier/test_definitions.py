@@ -536,13 +536,6 @@ for url, begins, part in zip(given[::3], given[1::3], given[2::3]):
         os._exit(0)
     print(os.WTERMSIG(os.waitpid(child, 0)[1]))
 """
-KILLS = (
-    ("ALTER TABLE", "ADD COLUMN"),
-    ("UPDATE", ' as TEXT" = '),
-    ("ALTER TABLE", "DROP COLUMN"),
-    ("ALTER TABLE", "RENAME COLUMN"),
-    ("UPDATE", "tailrace.applied"),
-)
 
 
 def test_a_column_that_the_target_lacks_cannot_be_renamed(tmp_path):
@@ -561,6 +554,15 @@ def test_a_column_that_the_target_lacks_cannot_be_renamed(tmp_path):
         connection.exec_driver_sql('ALTER TABLE "d.t" RENAME COLUMN b TO other')
     with pytest.raises(SchemaError, match="column b is not in"):
         tailrace.apply(tmp_path, url)
+
+
+KILLS = (
+    ("ALTER TABLE", "ADD COLUMN"),
+    ("UPDATE", ' as TEXT" = '),
+    ("ALTER TABLE", "DROP COLUMN"),
+    ("ALTER TABLE", "RENAME COLUMN"),
+    ("UPDATE", "tailrace.applied"),
+)
 
 
 def test_a_kill_while_a_table_of_sqlite_is_rewritten(tmp_path, mysql97):
