@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tailrace.errors import PipelineError
-from tailrace.spark.lake.open import format_of, open_store
+from tailrace.spark.lake.folder import format_of
+from tailrace.spark.lake.open import open_store
 from tailrace.spark.manifest import journal
 from tailrace.spark.manifest.journal import Journal
 from tailrace.spark.manifest.lake_options import KEEP, LakeOptions

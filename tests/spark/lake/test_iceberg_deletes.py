@@ -53,7 +53,7 @@ def test_buckets_that_are_written_anew_leave_no_deletes_behind(tmp_path):
             assert seen(lake) == expected(rows)
             fresh = state(store.staging / "x", [row(each) for each in rows], COLUMNS)
         assert delete_files(lake) == []
-        assert store._tables.content(NAME).deleted == {}
+        assert store.tables.content(NAME).deleted == {}
 
 
 def test_delete_files_hold_what_they_were_given(tmp_path):

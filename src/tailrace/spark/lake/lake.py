@@ -20,28 +20,33 @@ from __future__ import annotations
 import contextlib
 import shutil
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
+from tailrace.closing import Closing
 from tailrace.errors import LakeChanged, PipelineError
 from tailrace.spark.lake.asides import points, since, waiting
-from tailrace.spark.lake.folder import LakeFolder, failed
+from tailrace.spark.lake.claim import FOLDER as CLAIMS
+from tailrace.spark.lake.claim import Claim
+from tailrace.spark.lake.folder import AGAIN, INNER, check_layout, generation_of
 from tailrace.spark.lake.places import Places
 from tailrace.spark.lake.plan import completed, plan
 from tailrace.spark.lake.reclaim import look, reclaim
 from tailrace.spark.lake.steps import steps_json, steps_of, whole_json
 from tailrace.spark.lake.tables import deleted_by_path, paths_of
 from tailrace.spark.manifest.damage import reading, reading_file
-from tailrace.spark.manifest.journal import FINISH, WITHDRAW
+from tailrace.spark.manifest.journal import FINISH, FOLDER, WITHDRAW, Journal
 from tailrace.spark.manifest.json_file import read_json
 from tailrace.spark.manifest.lazy_tables import lazy
 from tailrace.spark.manifest.making import Making
-from tailrace.spark.manifest.manifest import check_format
+from tailrace.spark.manifest.manifest import Manifest, check_format
 from tailrace.spark.manifest.manifest_json import with_status
-from tailrace.spark.manifest.on_disk import to_disk
+from tailrace.spark.manifest.on_disk import LocalObjects, to_disk
 from tailrace.spark.manifest.paths import within
 from tailrace.spark.manifest.status import SET_ASIDE
 from tailrace.spark.runtime.tasks import in_turn
 from tailrace.spark.state.failure import check_writable, failure
+from tailrace.storage.local import missing_folders
+from tailrace.values.surrogates import has_surrogates
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -50,25 +55,40 @@ if TYPE_CHECKING:
     from tailrace.spark.lake.plan import Made
     from tailrace.spark.lake.steps import Step
     from tailrace.spark.lake.tables import Tables
-    from tailrace.spark.manifest.manifest import Manifest, TableState
+    from tailrace.spark.manifest.manifest import TableState
     from tailrace.spark.parquet.deleted import DeletedRows
     from tailrace.spark.runtime.tasks import Runner
     from tailrace.spark.state.failure import Failure
 
+_SOURCES: Final = "sources"
+_FOLDERS: Final = (FOLDER, CLAIMS, "tables", "versions", "staging", _SOURCES)
 _TRIES: Final = 3
 """How many times tables are made ours again when others keep writing to them."""
 
 
-class Lake(LakeFolder):
-    """A lake, as those who write batches see it."""
+class Lake(Closing):
+    """A lake in a folder, which one process at a time enters to write batches; a context manager.
+
+    Raises `PipelineError` where the folder is something else, another process has it open, or the
+    file system lacks what a lake needs.
+    """
 
     def __init__(
         self, path: Path, name: str, tables: Tables, *, label: str, made: Sequence[Path] = ()
     ) -> None:
-        super().__init__(path, made=made)
-        self._format = name
-        self._tables = tables
+        """``made`` are files and folders that were made for the lake just now."""
+        self.path = path
+        self.tables = tables
         self.label = label
+        self._format = name
+        self._inner = path / INNER
+        self._made = made if path.exists() else missing_folders(path)
+        objects = LocalObjects(self._inner)
+        self._claim = Claim(objects, str(path))
+        self._journal = Journal(objects, check=self.check_owner)
+        self.manifest = Manifest()
+        self.sources = self._inner / _SOURCES
+        """A folder for the logs of servers; what is in it stays."""
         self._retried: frozenset[str] = frozenset()
         self._keys: Collection[str] | None = None
         self._places: Places | None = None
@@ -77,52 +97,156 @@ class Lake(LakeFolder):
         self._tried = 0
         """The last batch that may be prepared: if an error came of that, the journal tells."""
 
+    # --- opening and closing ---------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        """Claim the lake, take up what is committed, finish what was prepared, and remove what was
+        not.
+        """
+        try:
+            self._check_folder()
+            self._claim.take()
+            for left in self._inner.glob("staging/*"):
+                if generation_of(left) < self._claim.generation:
+                    shutil.rmtree(left, ignore_errors=True)
+            (self._inner / "lock").unlink(missing_ok=True)  # of lakes before there were claims
+            self.staging.mkdir(parents=True)
+            self._take_sources()
+            if self._format != "parquet":
+                self._remove_versions()
+            self.tables.open(self._claim.generation, self.staging)
+            self._journal.read()
+            self.manifest = self._journal.manifest
+            self.check_owner()  # whoever takes over from here on knows the next batch's number, too
+            check_format(self.label, self.manifest, self._format)
+            self.tables.check_shown(self.manifest.version, self._journal.prepared)
+            if self._claim.rival and not self._journal.prepared:
+                self._journal.fence()  # the process before may be about to prepare a batch
+                self.manifest = self._journal.manifest
+            for left in self._inner.glob("*.tmp"):
+                left.unlink(missing_ok=True)
+            self._undo()
+            if self._journal.prepared:
+                manifest, steps = self._journal.coming(steps_of)
+                check_format(self.label, manifest, self._format)
+                with contextlib.suppress(LakeChanged):  # then it is made again, after others' work
+                    self._finish(manifest, steps)
+            self._clean()
+            self._recovered = True
+            self._claim.rival = None
+        except OSError as error:
+            self.close()
+            raise self._unwritable(error) from error
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def _check_folder(self) -> None:
+        if has_surrogates(str(self.path)):
+            raise PipelineError(f"{self.path}: a lake's path must be UTF-8")
+        if self.path.exists() and not self._inner.exists() and any(self.path.iterdir()):
+            raise PipelineError(
+                f"{self.path} is not empty and no lake: give a new or empty folder for --into"
+            )
+        self._inner.mkdir(parents=True, exist_ok=True)
+        within(self.path, self._inner)
+        for name in _FOLDERS:
+            within(self._inner, self._inner / name)
+        check_layout(self.path, self._inner)
+
+    def _remove_versions(self) -> None:
+        """Remove the empty folder for which `format_of` takes a lake for one of Parquet."""
+        versions = self._inner / "versions"
+        if any(self._inner.glob("versions/*")):
+            raise PipelineError(f"{self.label} is a lake of parquet: give --format parquet")
+        with contextlib.suppress(OSError):
+            versions.rmdir()
+
+    def _take_sources(self) -> None:
+        """Take over the folder of servers' logs: a copy, if the process that has it may still run.
+
+        That process may write into its own, whose lock it holds.
+        """
+        found = [self._inner / _SOURCES, *self._inner.glob(f"{_SOURCES}.*")]
+        latest = within(self._inner, max(found, key=generation_of))
+        self.sources = latest
+        if self._claim.rival and latest.exists():
+            copy = shutil.copytree(latest, self.staging / _SOURCES, symlinks=True)
+            self.check_owner()
+            self.sources = copy.replace(self._inner / f"{_SOURCES}.{self.staging.name}")
+        for folder in found:
+            if folder.name != self.sources.name:
+                shutil.rmtree(folder, ignore_errors=True)
+        for left in self.sources.glob(f"*{AGAIN}"):
+            shutil.rmtree(left, ignore_errors=True)
+
     def close(self) -> None:
-        """As `LakeFolder.close`."""
+        """Remove what this run wrote and did not commit, and let others write.
+
+        Of a lake in which nothing was ever committed no folder is left, unless it has a server's
+        logs. Raises `PipelineError` if another process has taken over the lake.
+        """
         try:
             if self._recovered:
                 with contextlib.suppress(PipelineError, OSError):  # the next writer does it
                     self.begin()
-            self._tables.close()
+            self.tables.close()
         finally:
-            super().close()
+            if self._claim.generation:
+                self._release()
 
-    def _recover(self) -> None:
-        if self._format != "parquet":
-            if any(self._inner.glob("versions/*")):
-                raise PipelineError(f"{self.label} is a lake of parquet: give --format parquet")
-            with contextlib.suppress(OSError):  # `format_of` takes it for a lake of parquet
-                (self._inner / "versions").rmdir()
-        self._tables.open(self._claim.generation, self.staging)
-        self._journal.read()
-        self.manifest = self._journal.manifest
-        self.check_owner()  # whoever takes over from here on knows the next batch's number, too
-        check_format(self.label, self.manifest, self._format)
-        self._tables.check_shown(self.manifest.version, self._journal.prepared)
-        if self._claim.rival and not self._journal.prepared:
-            self._journal.fence()  # the process before may be about to prepare a batch
-            self.manifest = self._journal.manifest
-        for left in self._inner.glob("*.tmp"):
-            left.unlink(missing_ok=True)
-        self._undo()
-        if self._journal.prepared:
-            manifest, steps = self._journal.coming(steps_of)
-            check_format(self.label, manifest, self._format)
-            with contextlib.suppress(LakeChanged):  # then it is made again, after what others did
-                self._finish(manifest, steps)
-        self._clean()
-        self._recovered = True
+    def _release(self) -> None:
+        try:
+            shutil.rmtree(self.staging, ignore_errors=True)
+            self._claim.check()
+        finally:
+            self._claim.release()
+        if self.manifest.version:
+            return
+        with contextlib.suppress(OSError):  # what is not empty stays, and what is above it
+            folders = [self._inner / name for name in _FOLDERS]
+            for folder in (*self.sources.glob("*"), self.sources, *folders):
+                if folder.name == CLAIMS:
+                    for left in folder.glob("released-*"):
+                        left.unlink()
+                if folder.exists():
+                    folder.rmdir()
+            self._inner.rmdir()
+            for path in self._made:
+                path.rmdir() if path.is_dir() else path.unlink()
+
+    def _unwritable(self, error: OSError) -> PipelineError:
+        where = f" ({error.filename})" if error.filename else ""
+        why = error.strerror or error
+        return PipelineError(f"the lake {self.path} cannot be written: {why}{where}")
+
+    def check_owner(self) -> None:
+        """Raise `PipelineError` if another process has taken over the lake."""
+        self._claim.check()
+
+    @property
+    def staging(self) -> Path:
+        """A folder for what this run writes; what is in it and not committed goes away."""
+        return self._inner / "staging" / f"{self._claim.generation:010}"
+
+    def discard(self) -> None:
+        """Drop what is in staging."""
+        shutil.rmtree(self.staging, ignore_errors=True)
+        self.staging.mkdir(parents=True, exist_ok=True)
+
+    # --- batches ---------------------------------------------------------------------------------
 
     @property
     def _making(self) -> Making:
         batch, plain = self.manifest.next, self._format != "parquet"
-        return Making(self._tables.top, self._inner, batch, self._claim.generation, plain)
+        return Making(self.tables.top, self._inner, batch, self._claim.generation, plain)
 
     @property
     def places(self) -> Places:
         """Where the files of the next batch go."""
         if self._places is None or self._places.making.batch != self.manifest.next:
-            self._places = Places(self._tables, self.manifest, self._making)
+            self._places = Places(self.tables, self.manifest, self._making)
         return self._places
 
     def begin(self) -> Places:
@@ -148,7 +272,7 @@ class Lake(LakeFolder):
         self._retried, self._keys = frozenset(retried), keys
         for left in reversed(range(_TRIES)):
             shutil.rmtree(self.staging / "reclaim", ignore_errors=True)
-            looked = look(self._tables, self.manifest, failed, self._retried, keys)
+            looked = look(self.tables, self.manifest, failed, self._retried, keys)
             if failed and keys is not None:
                 return self.refresh(run, retried)
             if looked[1]:
@@ -173,12 +297,12 @@ class Lake(LakeFolder):
 
     def paths(self, key: str, part: str) -> tuple[str | None, ...]:
         """As `paths_of`, of a table of the last batch."""
-        return paths_of(self._tables, self.manifest.tables[key], part)
+        return paths_of(self.tables, self.manifest.tables[key], part)
 
     def deleted(self, key: str) -> Mapping[str, DeletedRows]:
         """The deleted rows of the files of a table's current state that have any, by path."""
         table = self.manifest.tables[key].parts.get("current")
-        return {} if table is None else deleted_by_path(self._tables, table)
+        return {} if table is None else deleted_by_path(self.tables, table)
 
     def commit(self, made: Made, run: Runner = in_turn) -> Manifest:
         """Make a batch seen, in all tables; ``run`` runs what is still to be copied.
@@ -187,7 +311,7 @@ class Lake(LakeFolder):
         `refresh`.
         """
         failed: dict[str, Exception] = {}
-        marks, altered = look(self._tables, self.manifest, failed, self._retried, self._keys)
+        marks, altered = look(self.tables, self.manifest, failed, self._retried, self._keys)
         asides = made.asides
         for key, error in failed.items():
             asides.fail_state(key, self.manifest.tables[key], failure(error))
@@ -221,7 +345,7 @@ class Lake(LakeFolder):
             raise PipelineError(f"{self.label}: a batch before was not finished: open it again")
         try:
             new = {
-                self._tables.folder(step.table) / name
+                self.tables.folder(step.table) / name
                 for step in steps
                 for name in (*step.adds, *(each.target for each in step.merges))
             }
@@ -229,12 +353,12 @@ class Lake(LakeFolder):
             folders = self.places.folders - {each.parent for each in new} | unlisted
             self.places.making.sweep(folders, new)
             above = {folder for each in new for folder in each.parents}
-            to_disk([*new, *(each for each in above if each.is_relative_to(self._tables.top))])
+            to_disk([*new, *(each for each in above if each.is_relative_to(self.tables.top))])
             self._tried = manifest.version
             self._journal.prepare(manifest, steps_json(steps))
             self._finish(manifest, steps)
         except OSError as error:
-            raise failed(self.path, error) from error
+            raise self._unwritable(error) from error
 
     def _finish(self, manifest: Manifest, steps: Sequence[Step]) -> None:
         """Do what a prepared batch does, as far as it is not done, and call it the last one.
@@ -289,18 +413,18 @@ class Lake(LakeFolder):
                 if (
                     decided is None
                     and not failed
-                    and not any(self._tables.has(each.table, manifest.version) for each in steps)
+                    and not any(self.tables.has(each.table, manifest.version) for each in steps)
                     and self._journal.decide(WITHDRAW) == WITHDRAW
                 ):
                     self._withdraw()
                     raise changed
                 overruled[step.table] = str(changed)
                 take(step)
-            settled = self._tables.settle()  # else others were first, and no table has a step
+            settled = self.tables.settle()  # else others were first, and no table has a step
         if failed:
             manifest = self._leave(manifest, steps, failed)
         manifest = _with_marks(manifest, marks, altered)
-        self._tables.show(manifest.version)
+        self.tables.show(manifest.version)
         self._journal.done(manifest)
         self.manifest = manifest
         for note in self._making.notes():
@@ -314,9 +438,9 @@ class Lake(LakeFolder):
 
     def _take(self, step: Step, batch: int, *, overrule: bool) -> str | None:
         """Have a table take its step: the table's mark since."""
-        if step.only_marks and self._tables.mark(step.table) is None:
-            raise PipelineError(f"table {step.table} in {self._tables.top} is gone: restore it")
-        return self._tables.commit(step, batch, overrule=overrule)
+        if step.only_marks and self.tables.mark(step.table) is None:
+            raise PipelineError(f"table {step.table} in {self.tables.top} is gone: restore it")
+        return self.tables.commit(step, batch, overrule=overrule)
 
     def _leave(
         self, manifest: Manifest, steps: Sequence[Step], failed: Mapping[str, Exception]
@@ -329,7 +453,7 @@ class Lake(LakeFolder):
         others = {name for state in manifest.tables.values() for name in state.parts.values()}
         for name in sorted(others - failed.keys() - _waiting(manifest)):
             with contextlib.suppress(PipelineError):
-                self._tables.content(name)
+                self.tables.content(name)
                 break
         else:
             raise next(iter(failed.values()))
@@ -369,9 +493,9 @@ class Lake(LakeFolder):
                 while not settled:
                     for step in steps:
                         marks[step.table] = self._take(step, status.batch, overrule=True)
-                    settled = self._tables.settle()
+                    settled = self.tables.settle()
             except Exception as error:  # noqa: BLE001 - `failure` raises what is not its own
-                self._tables.forget()
+                self.tables.forget()
                 marks = {}
                 failed[key] = failure(error)
             else:
@@ -395,7 +519,7 @@ class Lake(LakeFolder):
         self._journal.withdraw()
         self.manifest = self._journal.manifest
         self._tried = 0
-        self._tables.forget()
+        self.tables.forget()
         self._undo()
 
     def _undo(self) -> None:
@@ -406,7 +530,7 @@ class Lake(LakeFolder):
             with reading_file(note, "where the files of a batch are"):
                 content = read_json(note)
                 folders = [
-                    within(self._tables.top, self._tables.top / each) for each in content["folders"]
+                    within(self.tables.top, self.tables.top / each) for each in content["folders"]
                 ]
                 found.setdefault(int(content["version"]), set()).update(folders)
         if found.keys() & {self._journal.prepared, self._tried}:  # `_finish` removes the notes
@@ -420,7 +544,7 @@ class Lake(LakeFolder):
     def _clean(self) -> None:
         """Remove what a run left over that did not come to its end, and what is too old."""
         self._journal.clean()
-        self._tables.clean(self.manifest.version)
+        self.tables.clean(self.manifest.version)
 
 
 def _with_marks(
