@@ -85,7 +85,7 @@ class Lake(Closing):
         self._made = made if path.exists() else missing_folders(path)
         objects = LocalObjects(self._inner)
         self._claim = Claim(objects, str(path))
-        self._journal = Journal(objects, check=self.check_owner)
+        self._journal = Journal(objects, check=self._claim.check)
         self.manifest = Manifest()
         self.sources = self._inner / _SOURCES
         """A folder for the logs of servers; what is in it stays."""
@@ -117,7 +117,7 @@ class Lake(Closing):
             self.tables.open(self._claim.generation, self.staging)
             self._journal.read()
             self.manifest = self._journal.manifest
-            self.check_owner()  # whoever takes over from here on knows the next batch's number, too
+            self._claim.check()  # whoever takes over from here on knows the next batch's number
             check_format(self.label, self.manifest, self._format)
             self.tables.check_shown(self.manifest.version, self._journal.prepared)
             if self._claim.rival and not self._journal.prepared:
@@ -173,7 +173,7 @@ class Lake(Closing):
         self.sources = latest
         if self._claim.rival and latest.exists():
             copy = shutil.copytree(latest, self.staging / _SOURCES, symlinks=True)
-            self.check_owner()
+            self._claim.check()
             self.sources = copy.replace(self._inner / f"{_SOURCES}.{self.staging.name}")
         for folder in found:
             if folder.name != self.sources.name:
@@ -221,10 +221,6 @@ class Lake(Closing):
         why = error.strerror or error
         return PipelineError(f"the lake {self.path} cannot be written: {why}{where}")
 
-    def check_owner(self) -> None:
-        """Raise `PipelineError` if another process has taken over the lake."""
-        self._claim.check()
-
     @property
     def staging(self) -> Path:
         """A folder for what this run writes; what is in it and not committed goes away."""
@@ -251,7 +247,7 @@ class Lake(Closing):
 
     def begin(self) -> Places:
         """Begin the next batch, with nothing of one before that was not committed."""
-        self.check_owner()
+        self._claim.check()
         self._undo()
         self._places = None
         return self.places
@@ -267,19 +263,22 @@ class Lake(Closing):
         The tables of which that cannot be, by key. Raises `PipelineError` where it can be of none,
         LakeChanged where others do not stop.
         """
-        self.check_owner()
+        self._claim.check()
         failed: dict[str, Exception] = {}
         self._retried, self._keys = frozenset(retried), keys
         for left in reversed(range(_TRIES)):
             shutil.rmtree(self.staging / "reclaim", ignore_errors=True)
-            looked = look(self.tables, self.manifest, failed, self._retried, keys)
+            marks, altered = look(self.tables, self.manifest, failed, self._retried, keys)
             if failed and keys is not None:
                 return self.refresh(run, retried)
-            if looked[1]:
+            if altered:
                 self.begin()
-            found = reclaim(self.places, self.staging, looked, failed, run, self._retried)
-            if found is None:
-                self._take_marks(looked[0], failed)
+            found = reclaim(self.places, self.staging, altered, marks, failed, run, self._retried)
+            if found is None:  # tables that are as they were have new marks
+                states = (self.manifest.tables[key] for key in failed)
+                out = {name for state in states for name in state.parts.values()}
+                fresh = {k: mark for k, mark in marks.items() if k not in out and mark is not None}
+                self.manifest = _with_marks(self.manifest, fresh, keys)
                 break
             try:
                 self._commit(*found)
@@ -287,13 +286,6 @@ class Lake(Closing):
                 if not left:
                     raise
         return {key: failure(error) for key, error in failed.items()}
-
-    def _take_marks(self, marks: Mapping[str, str | None], failed: Collection[str]) -> None:
-        """Let tables have new marks that are as they were."""
-        states = (self.manifest.tables[key] for key in failed)
-        out = {name for state in states for name in state.parts.values()}
-        known = {name: mark for name, mark in marks.items() if name not in out and mark is not None}
-        self.manifest = _with_marks(self.manifest, known, self._keys)
 
     def paths(self, key: str, part: str) -> tuple[str | None, ...]:
         """As `paths_of`, of a table of the last batch."""
@@ -331,7 +323,7 @@ class Lake(Closing):
         # who finds that others were first can take the batch back as long as no table has it
         steps.sort(key=lambda step: step.base is None)
         self._commit(manifest, steps, made.written)
-        self.check_owner()
+        self._claim.check()
         with contextlib.suppress(OSError):  # what is left over is the next run's to remove
             self.discard()
             self._clean()
@@ -386,10 +378,8 @@ class Lake(Closing):
             overrule = step.table in overruled
             try:
                 mark = self._take(step, manifest.version, overrule=overrule)
-            except LakeChanged:
-                raise
             except Exception as error:  # noqa: BLE001 - `failure` raises what is not its own
-                failure(error)
+                failure(error)  # as LakeChanged
                 if not step.only_marks:  # a table that cannot be marked stands still as it is
                     failed[step.table] = error
                 return
@@ -398,8 +388,7 @@ class Lake(Closing):
 
         altered = lazy(manifest.tables).altered(self.manifest.tables)
         steps = completed(steps, manifest, altered)
-        settled = False
-        while not settled:
+        while True:
             marks.clear()
             for step in steps:
                 if step.table in left or step.table in failed:
@@ -420,7 +409,8 @@ class Lake(Closing):
                     raise changed
                 overruled[step.table] = str(changed)
                 take(step)
-            settled = self.tables.settle()  # else others were first, and no table has a step
+            if self.tables.settle():
+                break  # else others were first, and no table has a step
         if failed:
             manifest = self._leave(manifest, steps, failed)
         manifest = _with_marks(manifest, marks, altered)
@@ -489,11 +479,11 @@ class Lake(Closing):
             try:
                 lists_files = self.manifest.options.lists_files
                 steps = [] if lists_files else self._rest(key, state, status.batch)
-                settled = False
-                while not settled:
+                while True:
                     for step in steps:
                         marks[step.table] = self._take(step, status.batch, overrule=True)
-                    settled = self.tables.settle()
+                    if self.tables.settle():
+                        break
             except Exception as error:  # noqa: BLE001 - `failure` raises what is not its own
                 self.tables.forget()
                 marks = {}
@@ -554,11 +544,10 @@ def _with_marks(
     fresh: dict[str, TableState] = {}
     for key in manifest.keys_of_tables(keys):
         state = manifest.tables[key]
-        now = dict(state.marks)
-        for part, name in state.parts.items():
-            if part != "changelog" and name in marks:  # others may write to a changelog
-                now.pop(part, None)
-                now |= {part: mark} if (mark := marks[name]) is not None else {}
+        parts = {part: name for part, name in state.parts.items() if name in marks}
+        parts.pop("changelog", None)  # others may write to that
+        known = {**state.marks, **{part: marks[name] for part, name in parts.items()}}
+        now = {part: mark for part, mark in known.items() if mark is not None}
         if now != state.marks:
             fresh[key] = replace(state, marks=now)
     return replace(manifest, tables=lazy(manifest.tables).updated(fresh)) if fresh else manifest

@@ -8,7 +8,6 @@ takes these. What others changed in the rows stays.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
@@ -21,6 +20,7 @@ from tailrace.errors import PipelineError
 from tailrace.spark.lake.iceberg.paths import data_file
 from tailrace.spark.lake.plan import listed, state_schema, summed
 from tailrace.spark.lake.steps import Step, unread_deletes
+from tailrace.spark.lake.tables import rows_of
 from tailrace.spark.manifest.lazy_tables import lazy
 from tailrace.spark.manifest.manifest import DataFile
 from tailrace.spark.parquet.deleted import NO_ROWS, without
@@ -37,7 +37,7 @@ from tailrace.spark.state.history.jobs import HISTORY_FIELDS
 from tailrace.spark.state.spill import read_spill, write_spill
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from tailrace.spark.lake.places import Places
     from tailrace.spark.lake.steps import Content
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from tailrace.spark.runtime.tasks import Runner
 
     Failed = dict[str, Exception]
-    Looked = tuple[dict[str, str | None], list["Part"]]
 
 _OPEN: Final = "_is_current"
 
@@ -62,9 +61,9 @@ class Part:
     part: str
     states: Mapping[str, TableState]
 
-    def state(self, key: str) -> TableRows | None:
-        table = self.states[key]
-        return table.current if self.part == "current" else table.history
+    def rows(self, key: str) -> TableRows | None:
+        """A source's current state or history."""
+        return rows_of(self.states[key], self.part)
 
     @property
     def mark(self) -> str | None:
@@ -121,7 +120,8 @@ class Part:
 def reclaim(
     places: Places,
     staging: Path,
-    looked: Looked,
+    altered: Sequence[Part],
+    marks: Mapping[str, str | None],
     failed: Failed,
     run: Runner,
     retried: Collection[str],
@@ -131,24 +131,24 @@ def reclaim(
     Tables that cannot be read, or made ours, go to ``failed``. Where that is all of them, the error
     is raised: the lake is damaged as a whole, or what it is in.
     """
-    marks, found = looked
     before = places.before
     _check_failed(before, failed, retried)
     states: dict[str, TableState] = {}
     steps: list[Step] = []
-    for number, part in enumerate(found):
+    for number, part in enumerate(altered):
         folder = staging / "reclaim" / str(number)
         folder.mkdir(parents=True)
-        adds: list[str] = []
         try:
-            written = _written(places, part, folder, run)
+            made, adds = _remade(places, part, folder, run)
         except PipelineError as error:
             part.fail(error, failed)
             continue
-        for key, files in written.items():
-            adds += [file.name for file in (*files.places, *files.closed) if file is not None]
+        for key, rows in made.items():
             state = states.get(key) or before.tables[key]
-            states[key] = _with(state, part.part, files)
+            is_current = part.part == "current"
+            states[key] = (
+                replace(state, current=rows) if is_current else replace(state, history=rows)
+            )
         steps.append(Step(part.table, tuple(adds), "", base=marks.get(part.table)))
     _check_failed(before, failed, retried)
     if not steps:
@@ -170,7 +170,7 @@ def look(
     failed: Failed,
     retried: Collection[str],
     keys: Collection[str] | None,
-) -> Looked:
+) -> tuple[dict[str, str | None], list[Part]]:
     """The marks of the tables that have current states and histories, and those of these tables
     that others have written to since we did; of some tables, by key, or of all.
 
@@ -211,25 +211,6 @@ def _parts(
             continue
         if not failed.keys() & states.keys():
             yield Part(table, part, states)
-
-
-@dataclass
-class _Written:
-    """A state's new files: of live rows by bucket, and of ended versions."""
-
-    places: list[DataFile | None]
-    closed: list[DataFile]
-
-
-def _with(state: TableState, part: str, written: _Written) -> TableState:
-    files = tuple(written.places)
-    if part == "current" and state.current is not None:
-        return replace(state, current=replace(state.current, files=files, tails=()))
-    if part == "history" and state.history is not None:
-        sums = reduce(summed, written.closed, DataFile("", 0, 0, 0))
-        closed = (sums,) if sums.rows else ()
-        return replace(state, history=replace(state.history, files=files, closed=closed))
-    return state
 
 
 @dataclass(frozen=True)
@@ -339,25 +320,29 @@ def put(job: PutJob) -> DataFile:
     return DataFile(file.path.name, rows.num_rows, file.close(), rows.nbytes)
 
 
-def _written(places: Places, part: Part, folder: Path, run: Runner) -> dict[str, _Written]:
-    """The table's rows in new files, by key; tasks write these. Raises `PipelineError`."""
+def _remade(
+    places: Places, part: Part, folder: Path, run: Runner
+) -> tuple[dict[str, TableRows], list[str]]:
+    """The states, by key, with the table's rows in new files, and these files' names; tasks write
+    them. Raises `PipelineError`.
+    """
     shards = places.before.options.shards
     out = places.making.folder(places.tables.folder(part.table))
     places.folders.add(out.path)
     places.note()
-    targets = {
-        key: _Target(
+    known = {key: rows for key in part.states if (rows := part.rows(key)) and rows.refused is None}
+    targets = [
+        _Target(
             part.states[key].source if shards else None,
-            state.key,
-            max(1, len(state.files)),
-            state.columns,
-            places.names(part.states[key].full_name, part.part, state.columns),
+            rows.key,
+            max(1, len(rows.files)),
+            rows.columns,
+            places.names(part.states[key].full_name, part.part, rows.columns),
             part.part == "history",
         )
-        for key in part.states
-        if (state := part.state(key)) is not None and state.refused is None
-    }
-    jobs = list(_jobs(places.tables, part, folder, tuple(targets.values()), shards, out))
+        for key, rows in known.items()
+    ]
+    jobs = _jobs(places.tables, part, folder, tuple(targets), shards, out)
     spills: dict[tuple[int, int], list[str]] = {}
     closed: dict[int, list[DataFile]] = {}
     for some, ended in all_done(run, take, jobs):
@@ -365,18 +350,22 @@ def _written(places: Places, part: Part, folder: Path, run: Runner) -> dict[str,
             spills.setdefault(at, []).extend(paths)
         for number, file in ended.items():
             closed.setdefault(number, []).append(file)
-    every = list(targets.values())
     puts = [
-        PutJob(tuple(paths), every[at[0]], replace(out, names=every[at[0]].names))
+        PutJob(tuple(paths), targets[at[0]], replace(out, names=targets[at[0]].names))
         for at, paths in spills.items()
     ]
     made = dict(zip(spills, all_done(run, put, puts), strict=True))
-    return {
-        key: _Written(
-            [made.get((number, place)) for place in range(target.count)], closed.get(number, [])
-        )
-        for number, (key, target) in enumerate(targets.items())
-    }
+    found: dict[str, TableRows] = {}
+    adds: list[str] = []
+    for number, (key, rows) in enumerate(known.items()):
+        files = tuple(made.get((number, place)) for place in range(targets[number].count))
+        ended_versions = closed.get(number, [])
+        adds += [each.name for each in (*files, *ended_versions) if each is not None]
+        if part.part == "history":
+            found[key] = replace(rows, files=files, closed=summed(ended_versions))
+        else:
+            found[key] = replace(rows, files=files, tails=())
+    return found, adds
 
 
 def _jobs(
@@ -386,10 +375,10 @@ def _jobs(
     targets: tuple[_Target, ...],
     shards: bool,
     out: DataFolder,
-) -> Iterator[TakeJob]:
+) -> list[TakeJob]:
     now = tables.content(part.table)
     if now is None:
-        return
+        return []
     tables.check(part.table)
     if "" in now.deleted:
         raise unread_deletes(f"{part.table} in {tables.top}")
@@ -401,10 +390,18 @@ def _jobs(
         )
     called = {name: now.columns[name] for name in columns.names}
     top = tables.folder(part.table)
-    for number, name in enumerate(sorted(now.files)):
-        inner = folder / f"file-{number}"
-        path, deleted = data_file(top, name), now.deleted.get(name)
-        yield TakeJob(path, deleted, columns, called, targets, inner, out)
+    return [
+        TakeJob(
+            data_file(top, name),
+            now.deleted.get(name),
+            columns,
+            called,
+            targets,
+            folder / f"file-{number}",
+            out,
+        )
+        for number, name in enumerate(sorted(now.files))
+    ]
 
 
 def _in_columns(rows: pa.Table, job: TakeJob) -> pa.Table:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tailrace.spark.lake.steps import Content, Step
-    from tailrace.spark.manifest.manifest import TableState
+    from tailrace.spark.manifest.manifest import TableRows, TableState
     from tailrace.spark.parquet.deleted import DeletedRows
 
 Converted = TypeVar("Converted")
@@ -124,9 +124,14 @@ def _with_our_errors(method: Callable[..., Any], *, writes: bool) -> Callable[..
     return guarded
 
 
+def rows_of(state: TableState, part: str) -> TableRows | None:
+    """A table's current state or its history."""
+    return state.current if part == "current" else state.history
+
+
 def paths_of(tables: Tables, state: TableState, part: str) -> tuple[str | None, ...]:
     """Where the files of a current state or a history are: by bucket, then tails."""
-    rows, table = state.current if part == "current" else state.history, state.parts.get(part)
+    rows, table = rows_of(state, part), state.parts.get(part)
     files = () if rows is None else rows.places
     folder = None if table is None else tables.folder(table)
     return tuple(str(folder / file.name) if folder and file else None for file in files)
