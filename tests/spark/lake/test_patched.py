@@ -17,7 +17,7 @@ from tailrace.spark.lake.delta.tables import DeltaTables
 from tailrace.spark.lake.iceberg.catalog import own_catalog
 from tailrace.spark.lake.open import open_store
 from tailrace.spark.lake.plan import completed
-from tailrace.spark.lake.steps import steps_of
+from tailrace.spark.lake.tables import steps_of
 from tailrace.spark.state.built import Built
 from tailrace.spark.state.source_changes import SourceTable
 from tests.spark.lake.journals import documents, rewrite, saved

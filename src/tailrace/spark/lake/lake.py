@@ -31,8 +31,7 @@ from tailrace.spark.lake.folder import AGAIN, INNER, check_layout, generation_of
 from tailrace.spark.lake.places import Places
 from tailrace.spark.lake.plan import completed, plan
 from tailrace.spark.lake.reclaim import look, reclaim
-from tailrace.spark.lake.steps import steps_json, steps_of, whole_json
-from tailrace.spark.lake.tables import deleted_by_path, paths_of
+from tailrace.spark.lake.tables import deleted_by_path, paths_of, steps_json, steps_of, whole_json
 from tailrace.spark.manifest.damage import reading, reading_file
 from tailrace.spark.manifest.journal import FINISH, FOLDER, WITHDRAW, Journal
 from tailrace.spark.manifest.json_file import read_json
@@ -53,8 +52,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tailrace.spark.lake.plan import Made
-    from tailrace.spark.lake.steps import Step
-    from tailrace.spark.lake.tables import Tables
+    from tailrace.spark.lake.tables import Step, Tables
     from tailrace.spark.manifest.manifest import TableState
     from tailrace.spark.parquet.deleted import DeletedRows
     from tailrace.spark.runtime.tasks import Runner

@@ -12,10 +12,8 @@ import pyarrow as pa
 from tailrace.columns.arrays import METADATA_FIELDS
 from tailrace.errors import PipelineError
 from tailrace.spark.lake.asides import points
-from tailrace.spark.lake.copies import Copy, copy
-from tailrace.spark.lake.merging import due, put_together, still_small
-from tailrace.spark.lake.steps import MARK, Merge, Step
-from tailrace.spark.lake.tables import deleted_by_path, paths_of, rows_of
+from tailrace.spark.lake.rewriting import Copy, copy, due, put_together, still_small
+from tailrace.spark.lake.tables import MARK, Merge, Step, deleted_by_path, paths_of, rows_of
 from tailrace.spark.manifest.lazy_tables import lazy
 from tailrace.spark.manifest.manifest import DataFile, Manifest, TableState
 from tailrace.spark.manifest.manifest_json import with_status

@@ -24,8 +24,7 @@ from tailrace.spark.record.types import SHARD
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    from tailrace.spark.lake.steps import Content
-    from tailrace.spark.lake.tables import Tables
+    from tailrace.spark.lake.tables import Content, Tables
     from tailrace.spark.manifest.manifest import Manifest, TableState
     from tailrace.spark.parquet.deleted import DeletedRows
 

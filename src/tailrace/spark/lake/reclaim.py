@@ -19,8 +19,7 @@ import pyarrow.compute as pc
 from tailrace.errors import PipelineError
 from tailrace.spark.lake.iceberg.paths import data_file
 from tailrace.spark.lake.plan import listed, state_schema, summed
-from tailrace.spark.lake.steps import Step, unread_deletes
-from tailrace.spark.lake.tables import rows_of
+from tailrace.spark.lake.tables import Step, rows_of, unread_deletes
 from tailrace.spark.manifest.lazy_tables import lazy
 from tailrace.spark.manifest.manifest import DataFile
 from tailrace.spark.parquet.deleted import NO_ROWS, without
@@ -40,8 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from tailrace.spark.lake.places import Places
-    from tailrace.spark.lake.steps import Content
-    from tailrace.spark.lake.tables import Tables
+    from tailrace.spark.lake.tables import Content, Tables
     from tailrace.spark.manifest.manifest import Manifest, TableRows, TableState
     from tailrace.spark.parquet.data_folder import DataFolder
     from tailrace.spark.parquet.deleted import DeletedRows
