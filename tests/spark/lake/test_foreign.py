@@ -15,7 +15,7 @@ from tailrace.spark.lake.delta.tables import DeltaTables
 from tailrace.spark.lake.iceberg.catalog import OwnCatalog, own_catalog
 from tailrace.spark.lake.iceberg.tables import IcebergTables
 from tailrace.spark.lake.iceberg.tidy import AGE
-from tailrace.spark.lake.open import open_store
+from tailrace.spark.lake.lake import open_store
 from tailrace.spark.manifest.journal import FINISH, Journal
 from tailrace.spark.parquet.footer import row_groups
 from tailrace.spark.state.current.keys import buckets

@@ -9,7 +9,7 @@ from tailrace.errors import PipelineError
 from tailrace.spark import mirror
 from tailrace.spark.lake import plan
 from tailrace.spark.lake.iceberg.tables import IcebergTables
-from tailrace.spark.lake.open import open_store
+from tailrace.spark.lake.lake import open_store
 from tailrace.spark.lake.places import Places
 from tailrace.spark.manifest.journal import Journal
 from tailrace.spark.manifest.making import Making

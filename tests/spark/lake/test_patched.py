@@ -15,7 +15,7 @@ from tailrace.spark.lake import lake as lakes
 from tailrace.spark.lake.delta import vectors
 from tailrace.spark.lake.delta.tables import DeltaTables
 from tailrace.spark.lake.iceberg.catalog import own_catalog
-from tailrace.spark.lake.open import open_store
+from tailrace.spark.lake.lake import open_store
 from tailrace.spark.lake.plan import completed
 from tailrace.spark.lake.tables import steps_of
 from tailrace.spark.state.built import Built

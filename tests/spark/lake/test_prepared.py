@@ -7,8 +7,7 @@ from tailrace.errors import LakeTakenOver, PipelineError
 from tailrace.spark.lake import claim
 from tailrace.spark.lake import lake as lakes
 from tailrace.spark.lake.delta.tables import DeltaTables
-from tailrace.spark.lake.lake import Lake
-from tailrace.spark.lake.open import open_store
+from tailrace.spark.lake.lake import Lake, open_store
 from tailrace.spark.manifest.journal import Journal
 from tests.spark.history.landing import FORMATS, READERS
 from tests.spark.lake.making import COLUMNS, batch, begun, changes, made, row, state

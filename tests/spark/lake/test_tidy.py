@@ -13,7 +13,7 @@ from tailrace.spark.lake.iceberg.catalog import own_catalog
 from tailrace.spark.lake.iceberg.paths import location
 from tailrace.spark.lake.iceberg.tables import IcebergTables
 from tailrace.spark.lake.iceberg.tidy import AGE, NAME, SNAPSHOTS, Left, Leftovers, outdated
-from tailrace.spark.lake.open import open_store
+from tailrace.spark.lake.lake import open_store
 from tailrace.spark.lake.plan import completed
 from tailrace.spark.lake.tables import Step
 from tests.spark.history.landing import READERS

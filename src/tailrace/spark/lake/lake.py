@@ -20,14 +20,17 @@ from __future__ import annotations
 import contextlib
 import shutil
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, Self
 
 from tailrace.closing import Closing
-from tailrace.errors import LakeChanged, PipelineError
+from tailrace.errors import LakeChanged, PipelineError, UsageError
+from tailrace.extras import missing
 from tailrace.spark.lake.asides import points, since, waiting
 from tailrace.spark.lake.claim import FOLDER as CLAIMS
 from tailrace.spark.lake.claim import Claim
 from tailrace.spark.lake.folder import AGAIN, INNER, check_layout, generation_of
+from tailrace.spark.lake.parquet.tables import ParquetTables
 from tailrace.spark.lake.places import Places
 from tailrace.spark.lake.plan import completed, plan
 from tailrace.spark.lake.reclaim import look, reclaim
@@ -40,7 +43,7 @@ from tailrace.spark.manifest.making import Making
 from tailrace.spark.manifest.manifest import Manifest, check_format
 from tailrace.spark.manifest.manifest_json import with_status
 from tailrace.spark.manifest.on_disk import LocalObjects, to_disk
-from tailrace.spark.manifest.paths import within
+from tailrace.spark.manifest.paths import lake_path, within
 from tailrace.spark.manifest.status import SET_ASIDE
 from tailrace.spark.runtime.tasks import in_turn
 from tailrace.spark.state.failure import check_writable, failure
@@ -62,6 +65,40 @@ _SOURCES: Final = "sources"
 _FOLDERS: Final = (FOLDER, CLAIMS, "tables", "versions", "staging", _SOURCES)
 _TRIES: Final = 3
 """How many times tables are made ours again when others keep writing to them."""
+
+
+def open_store(into: str | Path, format: str = "parquet") -> Lake:  # noqa: A002 - the lake's word
+    """The lake ``into``: a folder; of Iceberg also CATALOG.SCHEMA, a catalogue of pyiceberg's
+    configuration and a namespace in it, where the catalogue's warehouse is a folder.
+
+    Whoever writes to it enters it as a context manager; others read its ``tables``.
+    Raises UsageError, and `PipelineError` where the format's package is missing or the catalogue
+    cannot be had.
+    """
+    match format:
+        case "parquet":
+            path = lake_path(into).absolute()  # tasks may be in another folder
+            return Lake(path, format, ParquetTables(path), label=str(into))
+        case "delta":
+            _need("delta", "deltalake")
+            from tailrace.spark.lake.delta.tables import DeltaTables  # noqa: PLC0415 - an extra's
+
+            path = lake_path(into).absolute()
+            return Lake(path, format, DeltaTables(path), label=str(into))
+        case "iceberg":
+            _need("iceberg", "pyiceberg")
+            from tailrace.spark.lake.iceberg.catalog import place  # noqa: PLC0415 - an extra's
+            from tailrace.spark.lake.iceberg.tables import IcebergTables  # noqa: PLC0415 - an extra's
+
+            found = place(into)
+            tables = IcebergTables(found.catalog, found.top, found.namespace)
+            return Lake(found.folder, format, tables, label=str(into), made=found.made)
+    raise UsageError(f"a lake's format is parquet, delta or iceberg, and not {format!r}")
+
+
+def _need(extra: str, package: str) -> None:
+    if find_spec(package) is None:
+        raise missing(extra, package, f"a lake of the format {extra}")
 
 
 class Lake(Closing):

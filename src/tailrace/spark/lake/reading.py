@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from tailrace.errors import PipelineError
 from tailrace.spark.lake.folder import INNER, check_layout, folder_of
 from tailrace.spark.lake.iceberg.paths import data_file
-from tailrace.spark.lake.open import open_store
+from tailrace.spark.lake.lake import open_store
 from tailrace.spark.manifest.journal import FOLDER, Journal
 from tailrace.spark.manifest.on_disk import LocalObjects
 from tailrace.spark.manifest.paths import committed, within

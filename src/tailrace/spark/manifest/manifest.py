@@ -132,7 +132,7 @@ class TableState:
     ``columns`` are all that its changelog has, with the newest types. In a lake of tables ``parts``
     names the table that holds each of what is kept, and ``shapes`` the columns that those have;
     ``changelog`` has one entry without a name then, of the sums, and ``small`` names the last small
-    files of a changelog, and of a history's ended versions, which may be compacted (`lake.rewriting`).
+    files of a changelog, and of a history's ended versions, which may be compacted (`rewriting`).
     ``marks`` are those of these tables (`lake.tables.Content`) since Tailrace last wrote to them:
     others have written to one that has another.
     """
