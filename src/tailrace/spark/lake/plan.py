@@ -227,7 +227,7 @@ class TableBatch:
         self, states: Mapping[str, TableState], made: Mapping[str, Built]
     ) -> dict[str, TableState]:
         found: dict[str, TableState] = {}
-        part, known = self._part("current"), _deleted(states)
+        part, known = self._part("current"), deleted_counts(states)
         deletes: dict[str, Rows] = {}
         shape: pa.Schema | None = None
         for key, state in states.items():
@@ -247,7 +247,11 @@ class TableBatch:
         shape = shape or part.shape
         if shape is None:
             return found
-        if self._anew or _deleted(found) != known or not shape.equals(part.shape or pa.schema([])):
+        if (
+            self._anew
+            or deleted_counts(found) != known
+            or not shape.equals(part.shape or pa.schema([]))
+        ):
             rows = [each.current for each in found.values() if each.current]
             differ = any(not plain_schema(each.columns).equals(shape) for each in rows if each.key)
             self.steps.append(part.step("", differ=differ, deletes=deletes))
@@ -493,7 +497,7 @@ def completed(
         if step.table not in places:
             raise PipelineError(f"a step is for table {step.table}, of which the lake has nothing")
         part, states = places[step.table]
-        deleted = _deleted(states) if part == "current" else {}
+        deleted = deleted_counts(states) if part == "current" else {}
         found.append(
             replace(
                 step,
@@ -567,7 +571,7 @@ def _one_shape(key: str, shape: pa.Schema | None, current: TableRows) -> pa.Sche
     return found
 
 
-def _deleted(states: Mapping[str, TableState]) -> dict[str, int]:
+def deleted_counts(states: Mapping[str, TableState]) -> dict[str, int]:
     """The files of a table's current states, each with how many of its rows are deleted."""
     found = (state.current for state in states.values())
     return {file.name: file.deleted for each in found if each is not None for file in each.data}

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from tailrace.errors import PipelineError
 from tailrace.spark.lake.iceberg.paths import data_file
-from tailrace.spark.lake.plan import listed, state_schema, summed
+from tailrace.spark.lake.plan import deleted_counts, listed, state_schema, summed
 from tailrace.spark.lake.tables import Step, rows_of, unread_deletes
 from tailrace.spark.manifest.lazy_tables import lazy
 from tailrace.spark.manifest.manifest import DataFile
@@ -85,22 +85,19 @@ class Part:
             if expected:
                 raise PipelineError(f"table {self.table} is gone from {tables.top}: restore it")
             return False
-        there: Collection[str] = now.files
         if lists_files:
             if gone := expected - now.files:
                 path = tables.folder(self.table) / min(gone)
                 raise PipelineError(f"its file {path} is gone: bring it back")
             return False
         if self.part == "history":
-            there = {each for each in there if not each.startswith("closed-")}
-            return there != expected or bool(now.deleted)
-        return there != expected or not self._has_deleted(tables, now)
+            opened = {each for each in now.files if not each.startswith("closed-")}
+            return opened != expected or bool(now.deleted)
+        return now.files != expected or not self._has_deleted(tables, now)
 
     def _has_deleted(self, tables: Tables, now: Content) -> bool:
         """Whether the rows that are deleted in a current state are those that we have deleted."""
-        states = (table.current for table in self.states.values())
-        files = (file for each in states if each is not None for file in each.data)
-        counts = {file.name: file.deleted for file in files if file.deleted}
+        counts = {name: count for name, count in deleted_counts(self.states).items() if count}
         if counts != {name: rows.count for name, rows in now.deleted.items()}:
             return False
         if not counts or self.mark is None:  # they cannot be compared
@@ -203,11 +200,11 @@ def _parts(
             if part in state.shapes and (part != "changelog" or before.options.lists_files):
                 found.setdefault((table, part), {})[key] = state
     for (table, part), states in found.items():
-        asides = [state.set_aside for key, state in states.items() if key not in retried]
-        still = [each is not None and part in each.parts for each in asides]
-        if len(still) == len(states) and all(still):
-            continue
-        if not failed.keys() & states.keys():
+        still = (
+            key not in retried and (aside := state.set_aside) is not None and part in aside.parts
+            for key, state in states.items()
+        )
+        if not all(still) and not failed.keys() & states.keys():
             yield Part(table, part, states)
 
 
@@ -264,12 +261,10 @@ class PutJob:
         return bytes_in(self.spills)
 
 
-_Taken = tuple[dict[tuple[int, int], list[str]], dict[int, DataFile]]
-"""Spill files by the target's number and the bucket; and files of ended versions by target."""
-
-
-def take(job: TakeJob) -> _Taken:
-    """Do a `TakeJob`; a task that Spark repeats writes into another folder below the job's."""
+def take(job: TakeJob) -> tuple[dict[tuple[int, int], list[str]], dict[int, DataFile]]:
+    """Do a `TakeJob`: spill files by the target's number and the bucket, and files of ended
+    versions by target. A task that Spark repeats writes into another folder below the job's.
+    """
     folder = job.folder / uuid4().hex
     folder.mkdir(parents=True)
     spills: dict[tuple[int, int], list[str]] = {}
@@ -340,7 +335,7 @@ def _remade(
         )
         for key, rows in known.items()
     ]
-    jobs = _jobs(places.tables, part, folder, tuple(targets), shards, out)
+    jobs = _jobs(places, part, tuple(targets), folder, out)
     spills: dict[tuple[int, int], list[str]] = {}
     closed: dict[int, list[DataFile]] = {}
     for some, ended in all_done(run, take, jobs):
@@ -367,20 +362,16 @@ def _remade(
 
 
 def _jobs(
-    tables: Tables,
-    part: Part,
-    folder: Path,
-    targets: tuple[_Target, ...],
-    shards: bool,
-    out: DataFolder,
+    places: Places, part: Part, targets: tuple[_Target, ...], folder: Path, out: DataFolder
 ) -> list[TakeJob]:
+    tables = places.tables
     now = tables.content(part.table)
     if now is None:
         return []
     tables.check(part.table)
     if "" in now.deleted:
         raise unread_deletes(f"{part.table} in {tables.top}")
-    columns = state_schema(part.states, part.part, shards)
+    columns = state_schema(part.states, part.part, places.before.options.shards)
     if missing := set(columns.names) - now.columns.keys():
         raise PipelineError(
             f"table {part.table} in {tables.top} has lost its column {min(missing)} to another"
