@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from tailrace.spark.state.source_changes import SourceTable
 
 _SHARD: Final = pa.field(SHARD, pa.string())
+_GOES: Final = {"changelog": None, "current": "", "history": "open-"}
+"""What the files that a step replaces are called (`Step`), by part."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,8 @@ class Made:
 @dataclass
 class _Part:
     """A part of a table in the making: the lake's table ``name``, which has the columns ``shape``
-    so far; the files that come into it, those of buckets that stay, and those that are compacted.
+    so far; the files that come into it, those of buckets that stay, those that are compacted, and
+    the rows that are deleted.
     """
 
     kind: str
@@ -83,24 +86,7 @@ class _Part:
     adds: list[str] = field(default_factory=list)
     stays: list[str] = field(default_factory=list)
     merges: list[Merge] = field(default_factory=list)
-
-    def step(
-        self, goes: str | None, *, differ: bool, deletes: Mapping[str, Rows] | None = None
-    ) -> Step:
-        """What the batch does to the table."""
-        adds, merges = tuple(self.adds), tuple(self.merges)
-        return Step(self.name, adds, goes, merges, deletes=deletes or {}, differ=differ)
-
-    def put_into(self, states: Mapping[str, TableState], shape: pa.Schema) -> dict[str, TableState]:
-        """States that have the part in the table, with these columns."""
-        return {
-            key: replace(
-                state,
-                parts={**state.parts, self.kind: self.name},
-                shapes={**state.shapes, self.kind: shape},
-            )
-            for key, state in states.items()
-        }
+    deletes: dict[str, Rows] = field(default_factory=dict)
 
 
 @dataclass
@@ -215,20 +201,14 @@ class TableBatch:
                 fresh.append(DataFile(own, file.rows, file.size, file.memory))
             files, small = self._grown(part, state, state.changelog, fresh)
             found[key] = replace(state, changelog=files, small=small)
-        if shape is None:
-            return found
-        if part.adds or self._anew:
-            differ = any(not each.equals(shape) for each in schemas)
-            goes = "" if self._anew or self._listed else None
-            self.steps.append(part.step(goes, differ=differ))
-        return part.put_into(found, shape)
+        differ = (not each.equals(shape) for each in schemas)
+        return self._put_into(part, found, shape, differ, changed=bool(part.adds))
 
     def _current(
         self, states: Mapping[str, TableState], made: Mapping[str, Built]
     ) -> dict[str, TableState]:
         found: dict[str, TableState] = {}
         part, known = self._part("current"), deleted_counts(states)
-        deletes: dict[str, Rows] = {}
         shape: pa.Schema | None = None
         for key, state in states.items():
             built = made.get(key)
@@ -237,7 +217,7 @@ class TableBatch:
                 found[key] = replace(state, current=None, dropped=state.dropped or not stands)
                 continue
             places = self._placed_states(part, "part", built.rows.places, built.paths)
-            deletes |= self._deletes(built, places)
+            part.deletes |= self._deletes(built, places)
             count = len(built.rows.files)
             tails = tuple(file for file in places[count:] if file is not None)
             current = replace(built.rows, files=places[:count], tails=tails)
@@ -245,17 +225,10 @@ class TableBatch:
             if built.rows.refused is None:
                 shape = _one_shape(key, shape, built.rows)
         shape = shape or part.shape
-        if shape is None:
-            return found
-        if (
-            self._anew
-            or deleted_counts(found) != known
-            or not shape.equals(part.shape or pa.schema([]))
-        ):
-            rows = [each.current for each in found.values() if each.current]
-            differ = any(not plain_schema(each.columns).equals(shape) for each in rows if each.key)
-            self.steps.append(part.step("", differ=differ, deletes=deletes))
-        return part.put_into(found, shape)
+        rows = [each.current for each in found.values() if each.current]
+        differ = (not plain_schema(each.columns).equals(shape) for each in rows if each.key)
+        changed = deleted_counts(found) != known
+        return self._put_into(part, found, shape, differ, changed=changed)
 
     def _deletes(self, built: Built, files: Sequence[DataFile | None]) -> dict[str, Rows]:
         """The rows that a step deletes, by file, of a current state whose files have their names.
@@ -303,14 +276,32 @@ class TableBatch:
             files, small = self._grown(part, state, built.rows.closed, fresh)
             history = replace(built.rows, files=opened, closed=files)
             found[key] = replace(state, history=history, small=small)
-        shape = self.places.shapes.get(part.name, part.shape)
-        if shape is None or not len(shape):
-            return found
-        altered = not shape.equals(part.shape or pa.schema([]))
-        if self._anew or part.adds or set(part.stays) != known or altered:
-            goes = "" if self._anew or self._listed else "open-"
-            self.steps.append(part.step(goes, differ=True))
-        return part.put_into(found, shape)
+        shape = self.places.shapes.get(part.name, part.shape) or None
+        changed = bool(part.adds) or set(part.stays) != known
+        return self._put_into(part, found, shape, [True], changed=changed)
+
+    def _put_into(
+        self,
+        part: _Part,
+        states: Mapping[str, TableState],
+        shape: pa.Schema | None,
+        differ: Iterable[bool],
+        *,
+        changed: bool,
+    ) -> dict[str, TableState]:
+        """The states that have the part, of these columns; with a step, if that changed."""
+        if shape is None:
+            return dict(states)
+        if changed or self._anew or not shape.equals(part.shape or pa.schema([])):
+            adds, merges = tuple(part.adds), tuple(part.merges)
+            goes = "" if self._anew or self._listed else _GOES[part.kind]
+            step = Step(part.name, adds, goes, merges, deletes=part.deletes, differ=any(differ))
+            self.steps.append(step)
+        parts, shapes = {part.kind: part.name}, {part.kind: shape}
+        return {
+            key: replace(state, parts=state.parts | parts, shapes=state.shapes | shapes)
+            for key, state in states.items()
+        }
 
     def _grown(
         self,
