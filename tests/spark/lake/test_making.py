@@ -10,7 +10,7 @@ from tailrace.spark import mirror
 from tailrace.spark.lake import plan
 from tailrace.spark.lake.iceberg.tables import IcebergTables
 from tailrace.spark.lake.lake import open_store
-from tailrace.spark.lake.places import Places
+from tailrace.spark.lake.plan import Places
 from tailrace.spark.manifest.journal import Journal
 from tailrace.spark.manifest.making import Making
 from tailrace.spark.manifest.manifest import Manifest

@@ -31,8 +31,7 @@ from tailrace.spark.lake.claim import FOLDER as CLAIMS
 from tailrace.spark.lake.claim import Claim
 from tailrace.spark.lake.folder import AGAIN, INNER, check_layout, generation_of
 from tailrace.spark.lake.parquet.tables import ParquetTables
-from tailrace.spark.lake.places import Places
-from tailrace.spark.lake.plan import completed, plan
+from tailrace.spark.lake.plan import Places, completed, plan
 from tailrace.spark.lake.reclaim import look, reclaim
 from tailrace.spark.lake.tables import deleted_by_path, paths_of, steps_json, steps_of, whole_json
 from tailrace.spark.manifest.damage import reading, reading_file

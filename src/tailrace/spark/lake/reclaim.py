@@ -38,7 +38,7 @@ from tailrace.spark.state.spill import read_spill, write_spill
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from tailrace.spark.lake.places import Places
+    from tailrace.spark.lake.plan import Places
     from tailrace.spark.lake.tables import Content, Tables
     from tailrace.spark.manifest.manifest import Manifest, TableRows, TableState
     from tailrace.spark.parquet.data_folder import DataFolder
