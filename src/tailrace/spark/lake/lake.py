@@ -338,21 +338,15 @@ class Lake(Closing):
         """
         failed: dict[str, Exception] = {}
         marks, altered = look(self.tables, self.manifest, failed, self._retried, self._keys)
-        asides = made.asides
         for key, error in failed.items():
-            asides.fail_state(key, self.manifest.tables[key], failure(error))
-        altered = [
-            each
-            for each in altered
-            if not all(asides.stands(key, each.part) for key in each.states)
-        ]
-        if altered:
-            raise LakeChanged(
-                f"{self.label}: others have written to {altered[0].table} while a batch was made "
-                "for it: nothing of the batch is in the lake; run again"
-            )
-        places = self.places
-        manifest, steps = plan(places, self.manifest, made, run)
+            made.asides.fail_state(key, self.manifest.tables[key], failure(error))
+        for part in altered:
+            if not all(made.asides.stands(key, part.part) for key in part.states):
+                raise LakeChanged(
+                    f"{self.label}: others have written to {part.table} while a batch was made for "
+                    "it: nothing of the batch is in the lake; run again"
+                )
+        manifest, steps = plan(self.places, self.manifest, made, run)
         steps = [replace(step, base=marks.get(step.table)) for step in steps]
         # who finds that others were first can take the batch back as long as no table has it
         steps.sort(key=lambda step: step.base is None)
@@ -484,19 +478,16 @@ class Lake(Closing):
         check_writable(self._inner)
         tables = dict(manifest.tables)
         for key, state in manifest.tables.items():
-            causes = [failed[name] for name in state.parts.values() if name in failed]
-            if causes:
+            if names := [name for name in state.parts.values() if name in failed]:
                 at = since(manifest.sources.get(state.source))
-                cause = failure(causes[0])
-                names = failed.keys() & state.parts.values()
+                cause = failure(failed[names[0]])
                 if manifest.options.lists_files:
-                    names = set()  # its next step lists all files (`TableBatch`)
-                rest = whole_json([step for step in steps if step.table in names])
+                    names = []  # its next step lists all files (`TableBatch`)
+                rest = whole_json(step for step in steps if step.table in names)
                 fresh = waiting(state, manifest.options.keep, version, cause, at)
                 tables[key] = replace(fresh, rest=tuple(rest))
-        found = replace(manifest, tables=tables)
-        known = points(self.manifest, found.sources, tables.values(), found.points)
-        return replace(found, points=known)
+        known = points(self.manifest, manifest.sources, tables.values(), manifest.points)
+        return replace(manifest, tables=tables, points=known)
 
     def take_rest(self, keys: Collection[str]) -> dict[str, Failure]:
         """Do what a batch before was to do to tables that were set aside; those that fail again.
@@ -520,13 +511,11 @@ class Lake(Closing):
                         break
             except Exception as error:  # noqa: BLE001 - `failure` raises what is not its own
                 self.tables.forget()
-                marks = {}
                 failed[key] = failure(error)
             else:
                 state = state.with_status(SET_ASIDE, replace(status, batch=0))
                 tables = lazy(self.manifest.tables).updated({key: state})
-                self.manifest = replace(self.manifest, tables=tables)
-            self.manifest = _with_marks(self.manifest, marks, [key])
+                self.manifest = _with_marks(replace(self.manifest, tables=tables), marks, [key])
         return failed
 
     @staticmethod
