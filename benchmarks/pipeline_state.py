@@ -27,7 +27,7 @@ from tailrace.spark import mirror
 from tailrace.spark.lake.delta.tables import DeltaTables
 from tailrace.spark.lake.lake import Lake
 from tailrace.spark.lake.reading import LakeView
-from tailrace.spark.lake.steps import Step, steps_json
+from tailrace.spark.lake.tables import Step, steps_json
 from tailrace.spark.manifest.journal import Journal
 from tailrace.spark.manifest.lake_options import LakeOptions
 from tailrace.spark.manifest.manifest import DataFile, Manifest, SourceState, TableRows, TableState

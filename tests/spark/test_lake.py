@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tailrace.errors import PipelineError
-from tailrace.spark.lake.open import format_of, open_store
+from tailrace.spark.lake.folder import format_of
+from tailrace.spark.lake.lake import open_store
 from tailrace.spark.manifest import journal
 from tailrace.spark.manifest.journal import Journal
 from tailrace.spark.manifest.lake_options import KEEP, LakeOptions
@@ -203,7 +204,7 @@ def test_a_link_that_was_removed_comes_back(tmp_path):
 def test_only_one_process_writes(lake):
     code = (
         "import sys\n"
-        "from tailrace.spark.lake.open import open_store\n"
+        "from tailrace.spark.lake.lake import open_store\n"
         "with open_store(sys.argv[1]):\n"
         "    print('open', flush=True)\n"
         "    sys.stdin.read()\n"

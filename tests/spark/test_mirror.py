@@ -9,7 +9,8 @@ from tailrace.cli.mirror.command import mirror as command
 from tailrace.columns import plan_splits
 from tailrace.errors import BadMagic, ChecksumMismatch, PipelineError, TailraceError, UsageError
 from tailrace.spark import mirror
-from tailrace.spark.lake.open import format_of, open_store
+from tailrace.spark.lake.folder import format_of
+from tailrace.spark.lake.lake import open_store
 from tailrace.storage import find
 from tests.cli.damaged import damaged, sound
 from tests.spark.replay import differences

@@ -28,9 +28,9 @@ from tailrace.schema.alteration import altered
 from tailrace.spark import mirror
 from tailrace.spark.lake.delta.tables import DeltaTables
 from tailrace.spark.lake.iceberg.catalog import own_catalog
-from tailrace.spark.lake.open import open_store
+from tailrace.spark.lake.lake import open_store
 from tailrace.spark.lake.reading import LakeView
-from tailrace.spark.lake.steps import MARK
+from tailrace.spark.lake.tables import MARK
 from tailrace.spark.state.failure import failure, of_one_table
 from tests.cases import each_case
 from tests.spark.following import read, url_of

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tailrace.spark import session, settings
 from tailrace.spark.lake.delta import vectors
-from tailrace.spark.lake.open import open_store
+from tailrace.spark.lake.lake import open_store
 from tests.spark.lake.making import batch
 from tests.spark.lake.patching import NAME, new, patch
 from tests.spark.replay import run

@@ -66,10 +66,10 @@ def new(*numbers):
 
 def check_deleted(store, name=NAME):
     """The table has as many deleted rows in each file as the manifest says."""
-    found = {each: rows.count for each, rows in store._tables.content(name).deleted.items()}
+    found = {each: rows.count for each, rows in store.tables.content(name).deleted.items()}
     files = store.manifest.tables[name].current.data
     wanted = {each.name: each.deleted for each in files if each.deleted}
     assert found == wanted, (found, wanted)
-    for rows in store._tables.content(name).deleted.values():
+    for rows in store.tables.content(name).deleted.values():
         assert len(rows.read()) == rows.count
     return found

@@ -8,7 +8,7 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.utils.config import Config
 
 from tailrace.errors import UsageError
-from tailrace.spark.lake.open import open_store
+from tailrace.spark.lake.lake import open_store
 from tailrace.spark.lake.reading import LakeView
 from tests.spark.lake.making import batch, reopened
 from tests.spark.lake.test_tables import as_rows, expected

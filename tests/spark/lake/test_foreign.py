@@ -15,7 +15,7 @@ from tailrace.spark.lake.delta.tables import DeltaTables
 from tailrace.spark.lake.iceberg.catalog import OwnCatalog, own_catalog
 from tailrace.spark.lake.iceberg.tables import IcebergTables
 from tailrace.spark.lake.iceberg.tidy import AGE
-from tailrace.spark.lake.open import open_store
+from tailrace.spark.lake.lake import open_store
 from tailrace.spark.manifest.journal import FINISH, Journal
 from tailrace.spark.parquet.footer import row_groups
 from tailrace.spark.state.current.keys import buckets
@@ -286,7 +286,7 @@ def test_others_before_who_comes_next_finishes_a_batch(tmp_path, name, monkeypat
     with open_store(lake, name) as store:
         work = batch(store, 1)
         with monkeypatch.context() as patch:
-            patch.setattr(type(store._tables), "commit", interrupted)
+            patch.setattr(type(store.tables), "commit", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 store.commit(work)
     DELETE[name](lake, "shop.orders", 3)
@@ -340,7 +340,7 @@ def test_others_when_some_tables_have_a_batch(lake, name, monkeypatch):
         assert isinstance(caught.value, LakeChanged) is gathered
         assert ("overruled what others committed" in str(caught.value)) is not gathered
         assert store.manifest.version == 2 - gathered
-        assert store._tables.settle()  # nothing is gathered any more
+        assert store.tables.settle()  # nothing is gathered any more
     with reopened(lake, name) as store:
         if gathered:
             assert sorted(e.current.rows for e in store.manifest.tables.values()) == [9, 10]
@@ -497,7 +497,7 @@ def test_steps_that_waited_are_done_whole_or_not_at_all(lake, monkeypatch):
             store.commit(two_tables(store, 1))
             fail(patch, "shop.orders_changelog")
             assert "no reason" in store.take_rest(["shop.orders"])["shop.orders"].reason
-        assert store._tables.settle()
+        assert store.tables.settle()
         assert store.manifest.tables["shop.orders"].marks == marks
         assert READERS["iceberg"](lake, "shop.orders").num_rows == 10
         assert store.take_rest(["shop.orders"]) == {}

@@ -10,7 +10,7 @@ import tailrace
 from tailrace.spark import mirror
 from tailrace.spark.lake.iceberg.catalog import own_catalog
 from tailrace.spark.lake.iceberg.deletes import read_deletes, taken_up, write_deletes
-from tailrace.spark.lake.open import open_store
+from tailrace.spark.lake.lake import open_store
 from tailrace.spark.state.built import Built
 from tailrace.spark.state.current import rows as current_rows
 from tests.spark.lake.making import COLUMNS, begun, made, row, state
@@ -53,7 +53,7 @@ def test_buckets_that_are_written_anew_leave_no_deletes_behind(tmp_path):
             assert seen(lake) == expected(rows)
             fresh = state(store.staging / "x", [row(each) for each in rows], COLUMNS)
         assert delete_files(lake) == []
-        assert store._tables.content(NAME).deleted == {}
+        assert store.tables.content(NAME).deleted == {}
 
 
 def test_delete_files_hold_what_they_were_given(tmp_path):

@@ -12,8 +12,8 @@ from tailrace.spark.lake.delta.log import write_version
 from tailrace.spark.lake.delta.tables import DeltaTables
 from tailrace.spark.lake.iceberg.tidy import NAME as LEFTOVERS
 from tailrace.spark.lake.iceberg.tidy import Left, Leftovers
-from tailrace.spark.lake.open import open_store
-from tailrace.spark.lake.steps import Merge, Step, steps_of, whole_json
+from tailrace.spark.lake.lake import open_store
+from tailrace.spark.lake.tables import Merge, Step, steps_of, whole_json
 from tailrace.spark.manifest import json_file
 from tailrace.spark.manifest.document import load
 from tailrace.spark.manifest.json_file import check_size, parse, read_json

@@ -12,8 +12,7 @@ from tailrace.spark.lake.delta import vectors
 from tailrace.spark.lake.delta.tables import DeltaTables
 from tailrace.spark.lake.iceberg.catalog import OwnCatalog
 from tailrace.spark.lake.iceberg.tables import IcebergTables
-from tailrace.spark.lake.lake import Lake
-from tailrace.spark.lake.open import open_store
+from tailrace.spark.lake.lake import Lake, open_store
 from tailrace.spark.manifest import journal
 from tests.spark.history.landing import READERS
 from tests.spark.lake import patching

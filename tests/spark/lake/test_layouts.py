@@ -17,7 +17,7 @@ from tailrace.schema.catalogue_json import to_json
 from tailrace.spark import mirror
 from tailrace.spark.input.header_index import IndexPlanner
 from tailrace.spark.input.saved_index import SavedIndices
-from tailrace.spark.lake.open import open_store
+from tailrace.spark.lake.lake import open_store
 from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.manifest import document
 from tailrace.spark.manifest.manifest_json import Histories, lake_json, table_json

@@ -9,8 +9,8 @@ from tailrace.errors import PipelineError
 from tailrace.spark import mirror
 from tailrace.spark.lake import plan
 from tailrace.spark.lake.iceberg.tables import IcebergTables
-from tailrace.spark.lake.open import open_store
-from tailrace.spark.lake.places import Places
+from tailrace.spark.lake.lake import open_store
+from tailrace.spark.lake.plan import Places
 from tailrace.spark.manifest.journal import Journal
 from tailrace.spark.manifest.making import Making
 from tailrace.spark.manifest.manifest import Manifest
@@ -140,7 +140,7 @@ def test_the_folders_of_changelogs(tmp_path, name):
     with open_store(tmp_path, name) as store:
         changelogs = store.places.changelogs(None)
         for table in (ORDERS, TableName("a.b", "c d"), TableName("x" * 150, "y" * 150)):
-            tables = store._tables
+            tables = store.tables
             path = tables.folder(tables.name(folder_name(*table), "changelog"))
             assert changelogs(table).path == path
 
@@ -168,8 +168,8 @@ def test_tasks_write_final_files(spark, tmp_path, name, monkeypatch):
     with open_store(tmp_path / "lake", name) as store:
         parts = [one for state in store.manifest.tables.values() for one in state.parts.values()]
         listed = {
-            store._tables.folder(part) / file
+            store.tables.folder(part) / file
             for part in parts
-            for file in store._tables.content(part).files
+            for file in store.tables.content(part).files
         }
     assert listed == data_files(tmp_path / "lake")

@@ -10,8 +10,8 @@ from deltalake import DeltaTable
 
 from tailrace.columns.arrays import constant
 from tailrace.spark.lake.iceberg.catalog import own_catalog
-from tailrace.spark.lake.merging import due, put_together
-from tailrace.spark.lake.open import open_store
+from tailrace.spark.lake.lake import open_store
+from tailrace.spark.lake.rewriting import due, put_together
 from tailrace.spark.manifest.manifest import DataFile, TableRows
 from tailrace.spark.parquet.data_folder import DataFolder
 from tailrace.spark.parquet.file import ParquetFile

@@ -15,9 +15,9 @@ from tailrace.spark.lake import lake as lakes
 from tailrace.spark.lake.delta import vectors
 from tailrace.spark.lake.delta.tables import DeltaTables
 from tailrace.spark.lake.iceberg.catalog import own_catalog
-from tailrace.spark.lake.open import open_store
+from tailrace.spark.lake.lake import open_store
 from tailrace.spark.lake.plan import completed
-from tailrace.spark.lake.steps import steps_of
+from tailrace.spark.lake.tables import steps_of
 from tailrace.spark.state.built import Built
 from tailrace.spark.state.source_changes import SourceTable
 from tests.spark.lake.journals import documents, rewrite, saved
@@ -59,7 +59,7 @@ def test_rows_are_replaced_beside_their_files(tmp_path, name):
         store.commit(made(store, {}, {NAME: built}, 2000))
         store.refresh(run)
         assert store.manifest.version == 5
-        assert store._tables.content(NAME).deleted == {}
+        assert store.tables.content(NAME).deleted == {}
     assert seen(lake, name) == expected(range(4))
 
 
@@ -213,7 +213,7 @@ def test_commits_of_others_that_change_no_row(tmp_path):
         path.write_text(json.dumps({"commitInfo": {"timestamp": 1, "operation": "VACUUM END"}}))
     with reopened(lake, "delta") as store:
         assert store.manifest.version == 2
-        mark = store._tables.mark(NAME)
+        mark = store.tables.mark(NAME)
         assert store.manifest.tables[NAME].marks["current"] == mark
         store.commit(patch(store, [], gone=[8]))
         check_deleted(store)
@@ -270,9 +270,9 @@ def test_a_step_overrules_others(tmp_path, name, key):
             DELETE[name](lake, NAME, each)
         assert seen(lake, name) != expected(range(3, 10), [3])
         with pytest.raises(LakeChanged):
-            store._tables.commit(last, 4)
-        store._tables.commit(last, 4, overrule=True)
-        assert store._tables.settle()
+            store.tables.commit(last, 4)
+        store.tables.commit(last, 4, overrule=True)
+        assert store.tables.settle()
         assert check_deleted(store) == there
     assert seen(lake, name) == expected(range(3, 10), [3])
 

@@ -21,8 +21,7 @@ from tailrace.spark.lake.claim import Claim
 from tailrace.spark.lake.delta.tables import DeltaTables
 from tailrace.spark.lake.iceberg.catalog import OwnCatalog
 from tailrace.spark.lake.iceberg.tables import IcebergTables
-from tailrace.spark.lake.lake import Lake
-from tailrace.spark.lake.open import open_store
+from tailrace.spark.lake.lake import Lake, open_store
 from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.manifest import journal
 from tailrace.spark.manifest.on_disk import LocalObjects
@@ -226,7 +225,7 @@ def store_claim(store):
 
 CODE = (
     "import sys\n"
-    "from tailrace.spark.lake.open import open_store\n"
+    "from tailrace.spark.lake.lake import open_store\n"
     "with open_store(sys.argv[1]):\n"
     "    print('open', flush=True)\n"
     "    sys.stdin.read()\n"

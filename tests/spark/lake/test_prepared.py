@@ -7,9 +7,7 @@ from tailrace.errors import LakeTakenOver, PipelineError
 from tailrace.spark.lake import claim
 from tailrace.spark.lake import lake as lakes
 from tailrace.spark.lake.delta.tables import DeltaTables
-from tailrace.spark.lake.folder import LakeFolder
-from tailrace.spark.lake.lake import Lake
-from tailrace.spark.lake.open import open_store
+from tailrace.spark.lake.lake import Lake, open_store
 from tailrace.spark.manifest.journal import Journal
 from tests.spark.history.landing import FORMATS, READERS
 from tests.spark.lake.making import COLUMNS, batch, begun, changes, made, row, state
@@ -43,7 +41,7 @@ def others_first(lake, patch):
 
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize(
-    "place", [(LakeFolder, "_take_sources"), (Journal, "read"), (lakes, "check_format")]
+    "place", [(Lake, "_take_sources"), (Journal, "read"), (lakes, "check_format")]
 )
 def test_an_open_that_fails_early_removes_no_file(tmp_path, name, place, monkeypatch):
     """It does not know yet which batch is prepared, the first one here."""

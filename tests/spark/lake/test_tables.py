@@ -16,9 +16,9 @@ from tailrace.spark.lake.asides import Asides
 from tailrace.spark.lake.delta import tables as delta_tables
 from tailrace.spark.lake.iceberg.catalog import own_catalog
 from tailrace.spark.lake.iceberg.tables import IcebergTables
-from tailrace.spark.lake.open import open_store
+from tailrace.spark.lake.lake import open_store
 from tailrace.spark.lake.plan import completed
-from tailrace.spark.lake.steps import Step
+from tailrace.spark.lake.tables import Step
 from tailrace.spark.manifest.journal import Journal
 from tailrace.spark.manifest.manifest import TableRows
 from tailrace.spark.parquet.footer import row_groups

@@ -13,9 +13,9 @@ from tailrace.spark.lake.iceberg.catalog import own_catalog
 from tailrace.spark.lake.iceberg.paths import location
 from tailrace.spark.lake.iceberg.tables import IcebergTables
 from tailrace.spark.lake.iceberg.tidy import AGE, NAME, SNAPSHOTS, Left, Leftovers, outdated
-from tailrace.spark.lake.open import open_store
+from tailrace.spark.lake.lake import open_store
 from tailrace.spark.lake.plan import completed
-from tailrace.spark.lake.steps import Step
+from tailrace.spark.lake.tables import Step
 from tests.spark.history.landing import READERS
 from tests.spark.lake.making import batch, begun
 from tests.spark.lake.test_killed import kills

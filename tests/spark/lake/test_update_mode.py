@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from tailrace.errors import LakeChanged, PipelineError, UsageError
-from tailrace.spark.lake.open import open_store
+from tailrace.spark.lake.lake import open_store
 from tailrace.spark.manifest.lake_options import LakeOptions
 from tailrace.spark.manifest.manifest import Manifest
 from tailrace.spark.mirror.batch import Batch, Setting

@@ -11,8 +11,7 @@ import pytest
 from tailrace.errors import PipelineError
 from tailrace.spark.lake import plan
 from tailrace.spark.lake.asides import Asides
-from tailrace.spark.lake.lake import Lake
-from tailrace.spark.lake.open import open_store
+from tailrace.spark.lake.lake import Lake, open_store
 from tailrace.spark.lake.parquet.tables import ParquetTables
 from tailrace.spark.lake.plan import Made
 from tailrace.spark.lake.reading import LakeView

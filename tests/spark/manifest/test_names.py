@@ -11,7 +11,7 @@ from tailrace.errors import UsageError
 from tailrace.search import Index, index
 from tailrace.spark import mirror
 from tailrace.spark.lake.jars import settings
-from tailrace.spark.lake.open import open_store
+from tailrace.spark.lake.lake import open_store
 from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.verify import verify
 from tailrace.table_name import TableName

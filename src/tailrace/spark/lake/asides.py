@@ -103,29 +103,22 @@ class Asides:
         taken up.
         """
         wanted = self.keep if all else tuple(part for part in self.keep if part in STATES)
+        now = since(self.before.sources.get(source))
         known = self.tables.get(key)
         old = known.status if known is not None else None
         if old is None and key in self.retried:
             old = self.before.tables[key].set_aside
+        old = old or Status(SET_ASIDE, "", now)
         first = self._moved(cause) or old
-        now = since(self.before.sources.get(source))
-        parts = dict.fromkeys(wanted, now) | (first.parts if first is not None else {})
+        parts = dict.fromkeys(wanted, now) | first.parts
         reason = cause.reason if str(name) in cause.reason else f"{name}: {cause.reason}"
-        origins = tuple(dict.fromkeys((*(old.origins if old else ()), *cause.origins)))
+        origins = tuple(dict.fromkeys((*old.origins, *cause.origins)))
         wanting = NEEDS_NAMES if cause.unnamed else cause.needs or needs(key)
         ended = cause.rejected and "changelog" not in parts
         if cause.rejected and not ended:  # a statement alone does not bring a changelog back
             wanting = NEEDS_A_LAKE
         status = Status(
-            SET_ASIDE,
-            reason,
-            first.since if first is not None else now,
-            wanting,
-            parts,
-            origins,
-            old.batch if old is not None else 0,
-            cause.unnamed,
-            ended,
+            SET_ASIDE, reason, first.since, wanting, parts, origins, old.batch, cause.unnamed, ended
         )
         self.tables[key] = Aside(source, name, status)
 

@@ -56,38 +56,38 @@ class Claim:
         tried: list[str] = []
         try:
             with self._storage_errors():
-                self._take(tried)
-        finally:
-            _OPEN.difference_update(tried[:-1] if self.generation else tried)
-
-    def _take(self, tried: list[str]) -> None:
-        for _ in range(_TRIES):
-            before, released = self._owners(), self._released()  # in the reverse order of `release`
-            self.rival = None
-            for generation, token in before.items():
-                self._check_ended(generation, token)
-            self._token = _token(self.rival)
-            generation = claims.next_generation(max([*before, *released], default=0))
-            tried.append(self._path(generation))
-            _OPEN.add(tried[-1])  # other threads see at once whose it is
-            if not claims.take(self._objects, FOLDER, generation, self._token):
-                continue
-            if self._owners().keys() == {*before, generation}:
+                for _ in range(_TRIES):
+                    before, released = self._owners(), self._released()  # `release`, reversed
+                    self.rival = None
+                    for generation, token in before.items():
+                        self._check_ended(generation, token)
+                    self._token = _token(self.rival)
+                    generation = claims.next_generation(max([*before, *released], default=0))
+                    tried.append(self._path(generation))
+                    _OPEN.add(tried[-1])  # other threads see at once whose it is
+                    if not claims.take(self._objects, FOLDER, generation, self._token):
+                        continue
+                    if self._owners().keys() == {*before, generation}:
+                        break
+                    claims.release(self._objects, FOLDER, [generation])  # others came meanwhile
+                else:
+                    raise PipelineError(
+                        f"other processes keep claiming the lake {self._lake}: run again"
+                    )
                 claims.release(self._objects, FOLDER, before)
                 if released:
                     self._objects.remove(*(_released_key(each) for each in released))
                 self.generation = generation
-                for each in before.items():
-                    may_run = self.rival == each
-                    _log.log(
-                        logging.WARNING if may_run else logging.INFO,
-                        "%s: taking over from another process (%s), which %s",
-                        *(self._lake, _called(*each)),
-                        "is stopped or on another host" if may_run else "has ended",
-                    )
-                return
-            claims.release(self._objects, FOLDER, [generation])  # others came meanwhile
-        raise PipelineError(f"other processes keep claiming the lake {self._lake}: run again")
+        finally:
+            _OPEN.difference_update(tried[:-1] if self.generation else tried)
+        for each in before.items():
+            may_run = self.rival == each
+            _log.log(
+                logging.WARNING if may_run else logging.INFO,
+                "%s: taking over from another process (%s), which %s",
+                *(self._lake, _called(*each)),
+                "is stopped or on another host" if may_run else "has ended",
+            )
 
     def check(self) -> None:
         """Raise `PipelineError` if another process has taken over the lake. One request."""

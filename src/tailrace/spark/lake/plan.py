@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import partial, reduce
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -12,15 +12,16 @@ import pyarrow as pa
 from tailrace.columns.arrays import METADATA_FIELDS
 from tailrace.errors import PipelineError
 from tailrace.spark.lake.asides import points
-from tailrace.spark.lake.copies import Copy, copy
-from tailrace.spark.lake.merging import due, put_together, still_small
-from tailrace.spark.lake.steps import MARK, Merge, Step
-from tailrace.spark.lake.tables import deleted_by_path, paths_of
+from tailrace.spark.lake.rewriting import Copy, copy, due, put_together, still_small
+from tailrace.spark.lake.tables import MARK, Merge, Step, deleted_by_path, paths_of, rows_of
 from tailrace.spark.manifest.lazy_tables import lazy
+from tailrace.spark.manifest.making import ANY_TABLE, ChangelogFolders
 from tailrace.spark.manifest.manifest import DataFile, Manifest, TableState
 from tailrace.spark.manifest.manifest_json import with_status
+from tailrace.spark.manifest.names import Folders, folded
 from tailrace.spark.manifest.status import INCOMPLETE
 from tailrace.spark.parquet.deleted import NO_ROWS, deleted_rows, joined
+from tailrace.spark.parquet.file import NO_NAMES
 from tailrace.spark.parquet.shapes import as_arrow, merged, plain_schema
 from tailrace.spark.record.types import SHARD
 from tailrace.spark.state.built import Built
@@ -30,20 +31,23 @@ from tailrace.spark.state.history.jobs import HISTORY_FIELDS
 from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tailrace.spark.lake.asides import Asides
-    from tailrace.spark.lake.places import Places
     from tailrace.spark.lake.tables import Tables
     from tailrace.spark.manifest.lake_options import LakeOptions
+    from tailrace.spark.manifest.making import Making
     from tailrace.spark.manifest.manifest import SourceState, TableRows
     from tailrace.spark.manifest.status import Status
+    from tailrace.spark.parquet.data_folder import DataFolder
     from tailrace.spark.parquet.deleted import DeletedRows, Rows
     from tailrace.spark.runtime.tasks import Runner
     from tailrace.spark.state.changelog import ChangeFile
     from tailrace.spark.state.source_changes import SourceTable
 
 _SHARD: Final = pa.field(SHARD, pa.string())
+_GOES: Final = {"changelog": None, "current": "", "history": "open-"}
+"""What the files that a step replaces are called (`Step`), by part."""
 
 
 @dataclass(frozen=True)
@@ -74,51 +78,153 @@ class Made:
 
 
 @dataclass
-class TableBatch:
-    """A batch in the making: `put` for each table, then ``steps`` are whole.
+class Places:
+    """The tables and folders of a batch, the same at every call, and the histories' columns."""
 
-    ``run`` copies files that are not in their table's folder, in tasks, to the ``copies``' targets.
+    tables: Tables
+    before: Manifest
+    making: Making
+    shapes: dict[str, pa.Schema] = field(default_factory=dict)
+    """The columns of histories, by table, with those of the files to come."""
+    folders: set[Path] = field(default_factory=set)
+    """Those that take files of jobs."""
+    _names: dict[tuple[TableName, str], str] = field(default_factory=dict)
+    _noted: set[Path] = field(default_factory=set)
+
+    @cached_property
+    def own(self) -> Folders:
+        """The folder names of tables."""
+        return Folders(self.before.tables.values())
+
+    @cached_property
+    def _taken(self) -> set[str]:
+        tables = self.before.tables.values()
+        return {folded(name) for state in tables for name in state.parts.values()}
+
+    def name(self, table: TableName, part: str) -> str:
+        """The lake's table that has a part; a new one's name is one that no other has."""
+        found = self._names.get((table, part))
+        if found is None:
+            known = (each.parts.get(part) for each in self._states(table))
+            found = next((each for each in known if each is not None), None)
+        if found is None:
+            states = self._states(table)
+            own = next((each.folder for each in states), None) or self.own.of(*table)
+            found = self.tables.name(own, part)
+            while folded(found) in self._taken:
+                found += "_"
+            self.tables.check_new(found)
+            self._taken.add(folded(found))
+        self._names[table, part] = found
+        return found
+
+    def folder(self, table: TableName, part: str, columns: pa.Schema) -> DataFolder:
+        """Where a job puts rows of a table that has these columns. Raises `PipelineError`."""
+        found = self.making.folder(self.tables.folder(self.name(table, part)))
+        self.folders.add(found.path)
+        return replace(found, names=self.names(table, part, columns))
+
+    def names(self, table: TableName, part: str, columns: pa.Schema) -> Mapping[str, str]:
+        """What a part's files call these columns of the table, where not the same.
+
+        A history's versions have the columns that the table had while they were valid, and a name
+        that was reused (DROP and CREATE, or ALTER to another type) stands for two types. As in a
+        changelog, values stay under the name while its type is wide enough; otherwise they go to a
+        column whose name has the type, ``price__string`` (`tailrace.spark.parquet.shapes`). The
+        same columns always get the same names.
+        """
+        if part != "history":
+            return {}
+        name = self.name(table, part)
+        known = (each.shapes.get(part) for each in self._states(table))
+        shape = self.shapes.get(name) or next((each for each in known if each is not None), None)
+        self.shapes[name], names = merged(shape, plain_schema(columns))
+        return names
+
+    def changelogs(self, staging: Path | None) -> ChangelogFolders:
+        """Where tasks put changelog files; in staging, if there is to be no changelog."""
+        if staging is not None:
+            return ChangelogFolders(replace(self.making, top=staging))
+        pattern = self.tables.folder(self.tables.name(ANY_TABLE, "changelog"))
+        return ChangelogFolders(self.making, str(pattern.relative_to(self.tables.top)))
+
+    def note(self) -> None:
+        """Note the folders that are to take files; before these are written."""
+        if fresh := self.folders - self._noted:
+            self.making.note(sorted(fresh))
+            self._noted |= fresh
+
+    def _states(self, table: TableName) -> Iterator[TableState]:
+        """What the lake has of a table, of all its sources."""
+        for key in (str(table), *(f"{source}/{table}" for source in self.before.sources)):
+            if (state := self.before.tables.get(key)) is not None and state.full_name == table:
+                yield state
+
+
+@dataclass
+class _Part:
+    """A part of a table in the making: the lake's table ``name``, which has the columns ``shape``
+    so far; the files that come into it, those of buckets that stay, those that are compacted, and
+    the rows that are deleted.
+    """
+
+    kind: str
+    name: str
+    shape: pa.Schema | None
+    adds: list[str] = field(default_factory=list)
+    stays: list[str] = field(default_factory=list)
+    merges: list[Merge] = field(default_factory=list)
+    deletes: dict[str, Rows] = field(default_factory=dict)
+
+
+@dataclass
+class TableBatch:
+    """One table's part of a batch in the making: `put`, then ``steps`` are whole.
+
+    ``states`` are those of each source that has the table. ``run`` copies files that are not in
+    their table's folder, in tasks.
     """
 
     places: Places
     before: Manifest
-    options: LakeOptions
+    made: Made
     run: Runner
+    states: Mapping[str, TableState]
     steps: list[Step] = field(default_factory=list)
     copies: list[Copy] = field(default_factory=list)
 
-    @property
-    def tables(self) -> Tables:
-        """The lake's."""
-        return self.places.tables
+    def __post_init__(self) -> None:
+        self._tables = self.places.tables
+        self._listed = self.made.options.lists_files
+        self._anew = not self.made.anew.isdisjoint(self.states)
 
-    def put(self, states: Mapping[str, TableState], made: Made) -> dict[str, TableState]:
-        """What the states of one table, of each source that has it, are after the batch.
+    def put(self) -> dict[str, TableState]:
+        """What the states are after the batch.
 
         A table that is set aside stays as it is, but for a changelog that continues. What cannot be
         put into the lake is set aside: then there is no step for it.
         """
-        asides = made.asides
-        steps, copies = len(self.steps), len(self.copies)
+        asides, states = self.made.asides, self.states
         going = [
             part
-            for part in made.options.keep
+            for part in self.made.options.keep
             if not all(asides.stands(key, part) for key in states)
-            or (part == "current" and made.built.keys() & states.keys())
+            or (part == "current" and self.made.built.keys() & states.keys())
         ]  # of several sources that have the table some may stand still
         found = dict(states)
         try:
-            made = self._with_standing(states, made)
+            built = self._with_standing("current", self.made.built)
+            histories = self._with_standing("history", self.made.histories)
             if "changelog" in going:
-                found = self._changelog(found, made)
+                found = self._changelog(found)
             if "current" in going:
-                found = self._current(found, made)
+                found = self._current(found, built)
             if "history" in going:
-                found = self._history(found, made)
+                found = self._history(found, histories)
             self.places.note()
-            all_done(self.run, copy, self.copies[copies:])
+            all_done(self.run, copy, self.copies)
         except Exception as error:  # noqa: BLE001 - `failure` raises what is not the table's own
-            del self.steps[steps:]
+            self.steps.clear()
             cause = failure(error)
             found = {}
             for key, state in states.items():
@@ -127,109 +233,90 @@ class TableBatch:
                 found[key] = self.before.tables.get(key, nothing)
         found = {key: asides.marked(key, state) for key, state in found.items()}
         retried = any(found[k] != self.before.tables.get(k) for k in asides.retried & found.keys())
-        self._mark(found, steps, retried)
+        self._mark(found, retried=retried)
         return found
 
-    def _mark(self, states: Mapping[str, TableState], first: int, retried: bool) -> None:
+    def _mark(self, states: Mapping[str, TableState], *, retried: bool) -> None:
         """Let the tables have the property that says what of them is set aside (`MARK`).
 
-        ``first`` is the number of the states' first step. What has no step gets one, if the lake
-        has the table, and its mark changes. Of a table without a log all parts are made together,
-        also where it is taken up again (``retried``): it may have been left out of a batch.
+        What has no step gets one, if the lake has the table, and its mark changes. Of a table
+        without a log all parts are made together, also where it is taken up again (``retried``): it
+        may have been left out of a batch.
         """
-        own = {step.table for step in self.steps[first:]}
+        own = {step.table for step in self.steps}
         before = {k: each for k in states if (each := self.before.tables.get(k)) is not None}
         for part in ("changelog", "current", "history"):
             name = next((each.parts[part] for each in states.values() if part in each.parts), None)
             if (
                 name is None
                 or name in own
-                or all(part not in each.parts for each in before.values())
+                or not any(part in each.parts for each in before.values())
             ):
                 continue
-            if self.options.lists_files:
+            if self._listed:
                 if own or retried:
                     self.steps.append(Step(name, goes=""))
             elif _mark(states, part) != _mark(before, part):
                 self.steps.append(Step(name))
 
-    def _with_standing(self, states: Mapping[str, TableState], made: Made) -> Made:
-        """What was made, with what stays of the states that stand still."""
-        built, histories = dict(made.built), dict(made.histories)
-        for key, state in states.items():
-            moved = key in made.built  # the last state of a table that was renamed so
-            stays = key not in made.touched
-            stands = stays or made.asides.stands(key, "current")
-            if stands and state.current is not None and not moved:
-                built[key] = Built(state.current, paths_of(self.tables, state, "current"))
-            stands = stays or made.asides.stands(key, "history")
-            if stands and state.history is not None:
-                histories[key] = Built(state.history, paths_of(self.tables, state, "history"))
-        return replace(made, built=built, histories=histories)
+    def _with_standing(self, part: str, made: Mapping[str, Built]) -> dict[str, Built]:
+        """What was made of a part, with what stays of the states that stand still."""
+        found = dict(made)
+        for key, state in self.states.items():
+            rows = rows_of(state, part)
+            stands = key not in self.made.touched or self.made.asides.stands(key, part)
+            moved = part == "current" and key in made  # the last state of one that was renamed so
+            if stands and rows is not None and not moved:
+                found[key] = Built(rows, paths_of(self._tables, state, part))
+        return found
 
-    def _name(self, states: Mapping[str, TableState], part: str) -> str:
-        """The table that has a part."""
-        return self.places.name(next(iter(states.values())).full_name, part)
+    def _part(self, kind: str) -> _Part:
+        states = self.states.values()
+        shape = next((each.shapes[kind] for each in states if kind in each.shapes), None)
+        return _Part(kind, self.places.name(next(iter(states)).full_name, kind), shape)
 
-    def _shape(self, states: Mapping[str, TableState], part: str) -> pa.Schema | None:
-        return next((each.shapes[part] for each in states.values() if part in each.shapes), None)
-
-    def _changelog(self, states: Mapping[str, TableState], made: Made) -> dict[str, TableState]:
+    def _changelog(self, states: Mapping[str, TableState]) -> dict[str, TableState]:
         found: dict[str, TableState] = {}
-        name, before = self._name(states, "changelog"), self._shape(states, "changelog")
-        adds: list[str] = []
-        merges: list[Merge] = []
-        schemas: list[pa.Schema] = [] if before is None else [before]
-        shape = before
+        part = self._part("changelog")
+        shape = part.shape
+        schemas: list[pa.Schema] = [] if shape is None else [shape]
         for key, state in states.items():
             fresh: list[DataFile] = []
-            for file in made.files.get(key, ()):
+            for file in self.made.files.get(key, ()):
                 schemas.append(plain_schema(file.columns))
                 shape, names = merged(shape, schemas[-1])
-                own = self._placed(name, "part", Path(file.path), adds, names, images=True)
+                own = self._placed(part, "part", Path(file.path), names, images=True)
                 fresh.append(DataFile(own, file.rows, file.size, file.memory))
-            files, small = self._grown(state, "changelog", name, state.changelog, fresh, merges)
+            files, small = self._grown(part, state, state.changelog, fresh)
             found[key] = replace(state, changelog=files, small=small)
-        if shape is None:
-            return found
-        anew = bool(made.anew & set(states))
-        if adds or anew:
-            goes = "" if anew or self.options.lists_files else None
-            differ = any(not each.equals(shape) for each in schemas)
-            self.steps.append(Step(name, tuple(adds), goes, tuple(merges), differ=differ))
-        return _with(found, "changelog", name, shape)
+        differ = (not each.equals(shape) for each in schemas)
+        return self._put_into(part, found, shape, differ, changed=bool(part.adds))
 
-    def _current(self, states: Mapping[str, TableState], made: Made) -> dict[str, TableState]:
+    def _current(
+        self, states: Mapping[str, TableState], made: Mapping[str, Built]
+    ) -> dict[str, TableState]:
         found: dict[str, TableState] = {}
-        name, before = self._name(states, "current"), self._shape(states, "current")
-        known = _deleted(states)
-        adds: list[str] = []
-        stays: list[str] = []
-        deletes: dict[str, Rows] = {}
+        part, known = self._part("current"), deleted_counts(states)
         shape: pa.Schema | None = None
         for key, state in states.items():
-            built = made.built.get(key)
+            built = made.get(key)
             if built is None:
-                stands = key not in made.touched or made.asides.stands(key, "current")
+                stands = key not in self.made.touched or self.made.asides.stands(key, "current")
                 found[key] = replace(state, current=None, dropped=state.dropped or not stands)
                 continue
-            places = self._states(name, "part", built.rows.places, built.paths, adds, stays)
-            deletes |= self._deletes(built, places)
+            places = self._placed_states(part, "part", built.rows.places, built.paths)
+            part.deletes |= self._deletes(built, places)
             count = len(built.rows.files)
             tails = tuple(file for file in places[count:] if file is not None)
             current = replace(built.rows, files=places[:count], tails=tails)
             found[key] = replace(state, current=current, dropped=False)
             if built.rows.refused is None:
                 shape = _one_shape(key, shape, built.rows)
-        shape = shape or before
-        if shape is None:
-            return found
-        anew = bool(made.anew & set(states))
-        if anew or _deleted(found) != known or not shape.equals(before or pa.schema([])):
-            rows = [each.current for each in found.values() if each.current]
-            differ = any(not plain_schema(each.columns).equals(shape) for each in rows if each.key)
-            self.steps.append(Step(name, tuple(adds), "", deletes=deletes, differ=differ))
-        return _with(found, "current", name, shape)
+        shape = shape or part.shape
+        rows = [each.current for each in found.values() if each.current]
+        differ = (not plain_schema(each.columns).equals(shape) for each in rows if each.key)
+        changed = deleted_counts(found) != known
+        return self._put_into(part, found, shape, differ, changed=changed)
 
     def _deletes(self, built: Built, files: Sequence[DataFile | None]) -> dict[str, Rows]:
         """The rows that a step deletes, by file, of a current state whose files have their names.
@@ -251,59 +338,73 @@ class TableBatch:
         """The deleted rows of the table in a folder, by path."""
         for state in self.before.tables.values():
             table = state.parts.get("current")
-            if table is not None and self.tables.folder(table) == folder:
-                return deleted_by_path(self.tables, table)
+            if table is not None and self._tables.folder(table) == folder:
+                return deleted_by_path(self._tables, table)
         raise PipelineError(f"{folder} has no table of the lake")
 
-    def _history(self, states: Mapping[str, TableState], made: Made) -> dict[str, TableState]:
+    def _history(
+        self, states: Mapping[str, TableState], made: Mapping[str, Built]
+    ) -> dict[str, TableState]:
         found: dict[str, TableState] = {}
-        name, before = self._name(states, "history"), self._shape(states, "history")
-        known = _names(state.history.places for state in states.values() if state.history)
-        adds: list[str] = []
-        stays: list[str] = []
-        merges: list[Merge] = []
+        part = self._part("history")
+        known = _names(each.history.places for each in states.values() if each.history)
         for key, state in states.items():
-            built = made.histories.get(key)
+            built = made.get(key)
             if built is None:
                 found[key] = replace(state, history=None)
                 continue
             called = partial(self.places.names, state.full_name, "history")
             closed = [called(each.columns) for each in built.closed]
             names = called(built.rows.columns)
+            opened = self._placed_states(part, "open", built.rows.files, built.paths, names)
             fresh: list[DataFile] = []
-            opened = self._states(name, "open", built.rows.files, built.paths, adds, stays, names)
             for each, new in zip(built.closed, closed, strict=True):
-                own = self._placed(name, "closed", Path(each.path), adds, new)
+                own = self._placed(part, "closed", Path(each.path), new)
                 fresh.append(replace(each.file, name=own))
-            files, small = self._grown(state, "history", name, built.rows.closed, fresh, merges)
+            files, small = self._grown(part, state, built.rows.closed, fresh)
             history = replace(built.rows, files=opened, closed=files)
             found[key] = replace(state, history=history, small=small)
-        shape = self.places.shapes.get(name, before)
-        if shape is None or not len(shape):
-            return found
-        anew = bool(made.anew & set(states))
-        if anew or adds or set(stays) != known or not shape.equals(before or pa.schema([])):
-            goes = "" if anew or self.options.lists_files else "open-"
-            self.steps.append(Step(name, tuple(adds), goes, tuple(merges), differ=True))
-        return _with(found, "history", name, shape)
+        shape = self.places.shapes.get(part.name, part.shape) or None
+        changed = bool(part.adds) or set(part.stays) != known
+        return self._put_into(part, found, shape, [True], changed=changed)
+
+    def _put_into(
+        self,
+        part: _Part,
+        states: Mapping[str, TableState],
+        shape: pa.Schema | None,
+        differ: Iterable[bool],
+        *,
+        changed: bool,
+    ) -> dict[str, TableState]:
+        """The states that have the part, of these columns; with a step, if that changed."""
+        if shape is None:
+            return dict(states)
+        if changed or self._anew or not shape.equals(part.shape or pa.schema([])):
+            adds, merges = tuple(part.adds), tuple(part.merges)
+            goes = "" if self._anew or self._listed else _GOES[part.kind]
+            step = Step(part.name, adds, goes, merges, deletes=part.deletes, differ=any(differ))
+            self.steps.append(step)
+        parts, shapes = {part.kind: part.name}, {part.kind: shape}
+        return {
+            key: replace(state, parts=state.parts | parts, shapes=state.shapes | shapes)
+            for key, state in states.items()
+        }
 
     def _grown(
         self,
+        part: _Part,
         state: TableState,
-        part: str,
-        table: str,
         files: tuple[DataFile, ...],
         fresh: Sequence[DataFile],
-        merges: list[Merge],
     ) -> tuple[tuple[DataFile, ...], dict[str, tuple[DataFile, ...]]]:
         """The entries of a part that grows, ``files`` before, with new files; and the small ones.
 
         The last small files are compacted if that is due.
         """
-        listed = self.options.lists_files
-        small = still_small(files) if listed else state.small.get(part, ())
+        small = still_small(files) if self._listed else state.small.get(part.kind, ())
         if fresh and (last := due(small)):
-            now = self.tables.content(table)
+            now = self._tables.content(part.name)
             if gone := [
                 each
                 for each in small
@@ -311,29 +412,28 @@ class TableBatch:
             ]:
                 small = tuple(each for each in small if each not in gone)
             else:
-                kind = "part" if part == "changelog" else "closed"
-                to = self.places.making.folder(self.tables.folder(table))
-                one = put_together(last, [to.path / each.name for each in last], to, kind)
+                to = self.places.making.folder(self._tables.folder(part.name))
+                paths = [to.path / each.name for each in last]
+                one = put_together(
+                    last, paths, to, "part" if part.kind == "changelog" else "closed"
+                )
                 if one is not None:
-                    merges.append(Merge(one.name, tuple(each.name for each in last)))
+                    part.merges.append(Merge(one.name, tuple(each.name for each in last)))
                     small = (*small[: -len(last)], one)
-                    if listed:
+                    if self._listed:
                         files = (*(each for each in files if each not in last), one)
-        if listed:
+        if self._listed:
             return (*files, *fresh), state.small
-        sums = reduce(summed, (*files, *fresh), DataFile("", 0, 0, 0))
         small = still_small((*small, *fresh))
-        return (sums,) if sums.rows else (), {**state.small, part: small}
+        return summed((*files, *fresh)), {**state.small, part.kind: small}
 
-    def _states(
+    def _placed_states(
         self,
-        table: str,
-        prefix: str,
+        part: _Part,
+        kind: str,
         files: Sequence[DataFile | None],
         paths: Sequence[str | None],
-        adds: list[str],
-        stays: list[str],
-        names: Mapping[str, str] | None = None,
+        names: Mapping[str, str] = NO_NAMES,
     ) -> tuple[DataFile | None, ...]:
         """Files by bucket, under the names that they have in the table."""
         found: list[DataFile | None] = []
@@ -343,19 +443,18 @@ class TableBatch:
                 continue
             source = Path(path)
             name = source.name
-            if source.parent == self.tables.folder(table) and file.name:
-                stays.append(name)
+            if source.parent == self._tables.folder(part.name) and file.name:
+                part.stays.append(name)
             else:
-                name = self._placed(table, prefix, source, adds, names or {})
+                name = self._placed(part, kind, source, names)
             found.append(replace(file, name=name))
         return tuple(found)
 
     def _placed(
         self,
-        table: str,
+        part: _Part,
         kind: str,
         source: Path,
-        adds: list[str],
         names: Mapping[str, str],
         *,
         images: bool = False,
@@ -364,25 +463,24 @@ class TableBatch:
 
         In the table some of its columns have other names, or with ``images`` those of its images.
         """
-        to = self.places.making.folder(self.tables.folder(table))
+        to = self.places.making.folder(self._tables.folder(part.name))
         target = source
         if source.parent != to.path or (images and names):
             self.places.folders.add(to.path)
             target = to.new(kind)
             self.copies.append(Copy(source, target, to.plain, names, images))
-        adds.append(target.name)
+        part.adds.append(target.name)
         return target.name
 
 
 def plan(places: Places, before: Manifest, made: Made, run: Runner) -> tuple[Manifest, list[Step]]:
     """The manifest after a batch, and the steps of its tables."""
-    batch = TableBatch(places, before, made.options, run)
-    groups: dict[tuple[str, str], dict[str, TableState]] = {}
-    for key, state in table_states(places, before, made).items():
-        groups.setdefault((state.database, state.table), {})[key] = state
     states: dict[str, TableState] = {}
-    for group in groups.values():
-        states.update(batch.put(group, made))
+    steps: list[Step] = []
+    for group in _by_table(table_states(places, before, made)):
+        batch = TableBatch(places, before, made, run, group)
+        states |= batch.put()
+        steps += batch.steps
     known = before.tables
     for key, status in made.incomplete.items():
         if key in states or key in known:
@@ -390,7 +488,15 @@ def plan(places: Places, before: Manifest, made: Made, run: Runner) -> tuple[Man
     fresh = {key: each for key, each in states.items() if each is not known.get(key)}
     tables, sources = lazy(known).updated(fresh), {**before.sources, **made.sources}
     later = points(before, sources, (each for _, each in with_status(tables)), made.points)
-    return Manifest(before.next, made.options, sources, tables, later), batch.steps
+    return Manifest(before.next, made.options, sources, tables, later), steps
+
+
+def _by_table(states: Mapping[str, TableState]) -> Iterable[dict[str, TableState]]:
+    """The states of each table, of all sources that have it."""
+    groups: dict[TableName, dict[str, TableState]] = {}
+    for key, state in states.items():
+        groups.setdefault(state.full_name, {})[key] = state
+    return groups.values()
 
 
 def table_states(places: Places, before: Manifest, made: Made) -> dict[str, TableState]:
@@ -406,11 +512,11 @@ def table_states(places: Places, before: Manifest, made: Made) -> dict[str, Tabl
             known = TableState(*each.name, each.source, "log", pa.schema([]))
         if known is not None and name in made.anew:
             known = replace(known, changelog=(), current=None, history=None, small={})
-        state = _state(known, made.files.get(name, ()))
-        if state is not None and name not in before.tables:
+        if (state := _state(known, made.files.get(name, ()))) is None:
+            continue
+        if name not in before.tables:
             state = replace(state, folder=places.own.of(state.database, state.table))
-        if state is not None:
-            found[name] = state
+        found[name] = state
     names = {each.full_name for each in found.values()} if made.options.shards else ()
     for name in (f"{source}/{name}" for source in before.sources for name in names):
         if name in before.tables:
@@ -430,9 +536,7 @@ def _renamed(name: str, made: Made) -> TableState | None:
 
 def _state(known: TableState | None, fresh: Sequence[ChangeFile]) -> TableState | None:
     """The table with the columns of all its changes; None where nothing is known of it."""
-    if known is None and not fresh:
-        return None
-    if known is not None and not fresh:
+    if not fresh:
         return known
     newest = fresh[-1]
     columns = {column.name: column for column in newest.columns}
@@ -456,13 +560,10 @@ def completed(
     ``keys`` are those of the tables that the batch altered. Raises `PipelineError` for a table that
     the manifest has not.
     """
-    groups: dict[tuple[str, str], dict[str, TableState]] = {}
-    for key in manifest.keys_of_tables(keys):
-        state = manifest.tables[key]
-        groups.setdefault((state.database, state.table), {})[key] = state
+    known = {key: manifest.tables[key] for key in manifest.keys_of_tables(keys)}
     places = {
         name: (part, states)
-        for states in groups.values()
+        for states in _by_table(known)
         for state in states.values()
         for part, name in state.parts.items()
     }
@@ -475,53 +576,55 @@ def completed(
         if step.table not in places:
             raise PipelineError(f"a step is for table {step.table}, of which the lake has nothing")
         part, states = places[step.table]
-        properties = {**positions, MARK: _mark(states, part)}
-        schema = _schema(states, part, manifest.options)
-        stays = () if step.goes is None else tuple(listed(states, part) - {*step.adds})
-        deleted = frozenset(name for name, count in _deleted(states).items() if count)
-        deleted = deleted if part == "current" else frozenset()
-        step = replace(step, stays=stays, deleted=deleted)  # noqa: PLW2901 - the same, whole
-        found.append(replace(step, schema=schema, properties=properties))
+        deleted = deleted_counts(states) if part == "current" else {}
+        found.append(
+            replace(
+                step,
+                schema=_schema(states, part, manifest.options),
+                stays=() if step.goes is None else tuple(listed(states, part) - {*step.adds}),
+                deleted=frozenset(name for name, count in deleted.items() if count),
+                properties={**positions, MARK: _mark(states, part)},
+            )
+        )
     return found
 
 
 def listed(states: Mapping[str, TableState], part: str) -> set[str]:
     """The files of a part that the manifest lists: where there are logs, those of buckets."""
-    rows = [each.current if part == "current" else each.history for each in states.values()]
     if part == "changelog":
         return _names(each.changelog for each in states.values())
+    rows = (rows_of(each, part) for each in states.values())
     return _names(each.data for each in rows if each is not None)
 
 
 def _schema(states: Mapping[str, TableState], part: str, options: LakeOptions) -> pa.Schema:
     """All columns of the table that has a part; in Arrow's types where its files have these."""
-    shape = next(each.shapes[part] for each in states.values() if part in each.shapes)
-    found = as_arrow(shape) if options.lists_files else shape
-    if part == "changelog":
-        found = _changelog_schema(found, options.shards)
-    else:
-        found = _state_schema(found, part, options.shards)
-    return found if options.lists_files else plain_schema(found)
+    shape = _shape(states, part)
+    if options.lists_files:
+        return _with_ours(as_arrow(shape), part, options.shards)
+    return plain_schema(_with_ours(shape, part, options.shards))
 
 
 def state_schema(states: Mapping[str, TableState], part: str, shards: bool) -> pa.Schema:
     """The columns of the table that has a current state or a history."""
-    shape = next(each.shapes[part] for each in states.values() if part in each.shapes)
-    return plain_schema(_state_schema(as_arrow(shape), part, shards))
+    return plain_schema(_with_ours(as_arrow(_shape(states, part)), part, shards))
 
 
-def _state_schema(columns: pa.Schema, part: str, shards: bool) -> pa.Schema:
-    fields = HISTORY_FIELDS if part == "history" else STATE_FIELDS
-    return pa.schema([*columns, *((_SHARD,) if shards else ()), *fields])
+def _shape(states: Mapping[str, TableState], part: str) -> pa.Schema:
+    return next(each.shapes[part] for each in states.values() if part in each.shapes)
 
 
-def _changelog_schema(columns: pa.Schema, shards: bool) -> pa.Schema:
-    image = pa.struct(list(columns))
+def _with_ours(columns: pa.Schema, part: str, shards: bool) -> pa.Schema:
+    """A part's columns, given those of the source's table."""
+    shard = (_SHARD,) if shards else ()
+    if part != "changelog":
+        ours = HISTORY_FIELDS if part == "history" else STATE_FIELDS
+        return pa.schema([*columns, *shard, *ours])
     fields = [field.with_nullable(True) for field in METADATA_FIELDS]
-    if shards:
-        at = next(i for i, each in enumerate(fields) if each.name == "_server_id") + 1
-        fields.insert(at, _SHARD)
-    return pa.schema([*fields, pa.field("before", image), pa.field("after", image)])
+    at = next(i for i, each in enumerate(fields) if each.name == "_server_id") + 1
+    image = pa.struct(list(columns))
+    images = (pa.field("before", image), pa.field("after", image))
+    return pa.schema([*fields[:at], *shard, *fields[at:], *images])
 
 
 def _mark(states: Mapping[str, TableState], part: str) -> str:
@@ -547,16 +650,7 @@ def _one_shape(key: str, shape: pa.Schema | None, current: TableRows) -> pa.Sche
     return found
 
 
-def _with(
-    states: Mapping[str, TableState], part: str, name: str, shape: pa.Schema
-) -> dict[str, TableState]:
-    return {
-        key: replace(state, parts={**state.parts, part: name}, shapes={**state.shapes, part: shape})
-        for key, state in states.items()
-    }
-
-
-def _deleted(states: Mapping[str, TableState]) -> dict[str, int]:
+def deleted_counts(states: Mapping[str, TableState]) -> dict[str, int]:
     """The files of a table's current states, each with how many of its rows are deleted."""
     found = (state.current for state in states.values())
     return {file.name: file.deleted for each in found if each is not None for file in each.data}
@@ -566,6 +660,8 @@ def _names(files: Iterable[Iterable[DataFile | None]]) -> set[str]:
     return {file.name for each in files for file in each if file is not None and file.name}
 
 
-def summed(one: DataFile, other: DataFile) -> DataFile:
-    """The entry without a name that has the sums of two."""
-    return DataFile("", one.rows + other.rows, one.size + other.size, one.memory + other.memory)
+def summed(files: Sequence[DataFile]) -> tuple[DataFile, ...]:
+    """The entry without a name that has the sums of files; none if they have no row."""
+    size, memory = sum(each.size for each in files), sum(each.memory for each in files)
+    rows = sum(each.rows for each in files)
+    return (DataFile("", rows, size, memory),) if rows else ()

@@ -11,11 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tailrace.errors import PipelineError
-from tailrace.spark.lake.folder import INNER, read_committed
+from tailrace.spark.lake.folder import INNER, check_layout, folder_of
 from tailrace.spark.lake.iceberg.paths import data_file
-from tailrace.spark.lake.open import folder_of, locate
-from tailrace.spark.manifest.journal import FOLDER
-from tailrace.spark.manifest.paths import within
+from tailrace.spark.lake.lake import open_store
+from tailrace.spark.manifest.journal import FOLDER, Journal
+from tailrace.spark.manifest.on_disk import LocalObjects
+from tailrace.spark.manifest.paths import committed, within
 from tailrace.spark.parquet.deleted import NO_ROWS, without
 from tailrace.spark.parquet.footer import row_groups
 from tailrace.spark.record.types import SHARD
@@ -23,8 +24,7 @@ from tailrace.spark.record.types import SHARD
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    from tailrace.spark.lake.steps import Content
-    from tailrace.spark.lake.tables import Tables
+    from tailrace.spark.lake.tables import Content, Tables
     from tailrace.spark.manifest.manifest import Manifest, TableState
     from tailrace.spark.parquet.deleted import DeletedRows
 
@@ -134,7 +134,7 @@ class LakeView:
 
     @property
     def _tables(self) -> Tables:
-        return locate(self.lake, self.manifest.options.format).tables
+        return open_store(self.lake, self.manifest.options.format).tables
 
 
 def _files(folder: Path, now: Content) -> dict[str, LakeFile]:
@@ -145,17 +145,24 @@ def _files(folder: Path, now: Content) -> dict[str, LakeFile]:
 
 
 def _committed(lake: str | Path, path: Path) -> Manifest:
-    """What is committed to a lake, read again where it was replaced meanwhile."""
+    """What is committed to a lake, which may be written to: it is read again where something was
+    removed meanwhile. An empty manifest before the first batch. Raises `PipelineError`.
+    """
+    inner = path / INNER
     for left in reversed(range(_TRIES)):
-        seen = _stamp(path / INNER)
+        seen = _stamp(inner)
         try:
-            return read_committed(path)
+            journal = Journal(LocalObjects(within(path, inner)))
+            within(inner, inner / FOLDER)
+            check_layout(path, inner)
+            journal.read(committed(inner) or None)
         except (PipelineError, OSError) as error:
-            if left and seen != _stamp(path / INNER):
+            if left and seen != _stamp(inner):
                 continue
             if isinstance(error, OSError):
                 raise PipelineError(f"the lake {lake} cannot be read: {error}") from error
             raise
+        return journal.manifest
     raise AssertionError
 
 

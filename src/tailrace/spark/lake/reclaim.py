@@ -8,7 +8,6 @@ takes these. What others changed in the rows stays.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
@@ -19,8 +18,8 @@ import pyarrow.compute as pc
 
 from tailrace.errors import PipelineError
 from tailrace.spark.lake.iceberg.paths import data_file
-from tailrace.spark.lake.plan import listed, state_schema, summed
-from tailrace.spark.lake.steps import Step, unread_deletes
+from tailrace.spark.lake.plan import deleted_counts, listed, state_schema, summed
+from tailrace.spark.lake.tables import Step, rows_of, unread_deletes
 from tailrace.spark.manifest.lazy_tables import lazy
 from tailrace.spark.manifest.manifest import DataFile
 from tailrace.spark.parquet.deleted import NO_ROWS, without
@@ -37,11 +36,10 @@ from tailrace.spark.state.history.jobs import HISTORY_FIELDS
 from tailrace.spark.state.spill import read_spill, write_spill
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from tailrace.spark.lake.places import Places
-    from tailrace.spark.lake.steps import Content
-    from tailrace.spark.lake.tables import Tables
+    from tailrace.spark.lake.plan import Places
+    from tailrace.spark.lake.tables import Content, Tables
     from tailrace.spark.manifest.manifest import Manifest, TableRows, TableState
     from tailrace.spark.parquet.data_folder import DataFolder
     from tailrace.spark.parquet.deleted import DeletedRows
@@ -49,7 +47,6 @@ if TYPE_CHECKING:
     from tailrace.spark.runtime.tasks import Runner
 
     Failed = dict[str, Exception]
-    Looked = tuple[dict[str, str | None], list["Part"]]
 
 _OPEN: Final = "_is_current"
 
@@ -62,9 +59,9 @@ class Part:
     part: str
     states: Mapping[str, TableState]
 
-    def state(self, key: str) -> TableRows | None:
-        table = self.states[key]
-        return table.current if self.part == "current" else table.history
+    def rows(self, key: str) -> TableRows | None:
+        """A source's current state or history."""
+        return rows_of(self.states[key], self.part)
 
     @property
     def mark(self) -> str | None:
@@ -88,22 +85,19 @@ class Part:
             if expected:
                 raise PipelineError(f"table {self.table} is gone from {tables.top}: restore it")
             return False
-        there: Collection[str] = now.files
         if lists_files:
             if gone := expected - now.files:
                 path = tables.folder(self.table) / min(gone)
                 raise PipelineError(f"its file {path} is gone: bring it back")
             return False
         if self.part == "history":
-            there = {each for each in there if not each.startswith("closed-")}
-            return there != expected or bool(now.deleted)
-        return there != expected or not self._has_deleted(tables, now)
+            opened = {each for each in now.files if not each.startswith("closed-")}
+            return opened != expected or bool(now.deleted)
+        return now.files != expected or not self._has_deleted(tables, now)
 
     def _has_deleted(self, tables: Tables, now: Content) -> bool:
         """Whether the rows that are deleted in a current state are those that we have deleted."""
-        states = (table.current for table in self.states.values())
-        files = (file for each in states if each is not None for file in each.data)
-        counts = {file.name: file.deleted for file in files if file.deleted}
+        counts = {name: count for name, count in deleted_counts(self.states).items() if count}
         if counts != {name: rows.count for name, rows in now.deleted.items()}:
             return False
         if not counts or self.mark is None:  # they cannot be compared
@@ -121,7 +115,8 @@ class Part:
 def reclaim(
     places: Places,
     staging: Path,
-    looked: Looked,
+    altered: Sequence[Part],
+    marks: Mapping[str, str | None],
     failed: Failed,
     run: Runner,
     retried: Collection[str],
@@ -131,24 +126,24 @@ def reclaim(
     Tables that cannot be read, or made ours, go to ``failed``. Where that is all of them, the error
     is raised: the lake is damaged as a whole, or what it is in.
     """
-    marks, found = looked
     before = places.before
     _check_failed(before, failed, retried)
     states: dict[str, TableState] = {}
     steps: list[Step] = []
-    for number, part in enumerate(found):
+    for number, part in enumerate(altered):
         folder = staging / "reclaim" / str(number)
         folder.mkdir(parents=True)
-        adds: list[str] = []
         try:
-            written = _written(places, part, folder, run)
+            made, adds = _remade(places, part, folder, run)
         except PipelineError as error:
             part.fail(error, failed)
             continue
-        for key, files in written.items():
-            adds += [file.name for file in (*files.places, *files.closed) if file is not None]
+        for key, rows in made.items():
             state = states.get(key) or before.tables[key]
-            states[key] = _with(state, part.part, files)
+            is_current = part.part == "current"
+            states[key] = (
+                replace(state, current=rows) if is_current else replace(state, history=rows)
+            )
         steps.append(Step(part.table, tuple(adds), "", base=marks.get(part.table)))
     _check_failed(before, failed, retried)
     if not steps:
@@ -170,7 +165,7 @@ def look(
     failed: Failed,
     retried: Collection[str],
     keys: Collection[str] | None,
-) -> Looked:
+) -> tuple[dict[str, str | None], list[Part]]:
     """The marks of the tables that have current states and histories, and those of these tables
     that others have written to since we did; of some tables, by key, or of all.
 
@@ -205,31 +200,12 @@ def _parts(
             if part in state.shapes and (part != "changelog" or before.options.lists_files):
                 found.setdefault((table, part), {})[key] = state
     for (table, part), states in found.items():
-        asides = [state.set_aside for key, state in states.items() if key not in retried]
-        still = [each is not None and part in each.parts for each in asides]
-        if len(still) == len(states) and all(still):
-            continue
-        if not failed.keys() & states.keys():
+        still = (
+            key not in retried and (aside := state.set_aside) is not None and part in aside.parts
+            for key, state in states.items()
+        )
+        if not all(still) and not failed.keys() & states.keys():
             yield Part(table, part, states)
-
-
-@dataclass
-class _Written:
-    """A state's new files: of live rows by bucket, and of ended versions."""
-
-    places: list[DataFile | None]
-    closed: list[DataFile]
-
-
-def _with(state: TableState, part: str, written: _Written) -> TableState:
-    files = tuple(written.places)
-    if part == "current" and state.current is not None:
-        return replace(state, current=replace(state.current, files=files, tails=()))
-    if part == "history" and state.history is not None:
-        sums = reduce(summed, written.closed, DataFile("", 0, 0, 0))
-        closed = (sums,) if sums.rows else ()
-        return replace(state, history=replace(state.history, files=files, closed=closed))
-    return state
 
 
 @dataclass(frozen=True)
@@ -285,12 +261,10 @@ class PutJob:
         return bytes_in(self.spills)
 
 
-_Taken = tuple[dict[tuple[int, int], list[str]], dict[int, DataFile]]
-"""Spill files by the target's number and the bucket; and files of ended versions by target."""
-
-
-def take(job: TakeJob) -> _Taken:
-    """Do a `TakeJob`; a task that Spark repeats writes into another folder below the job's."""
+def take(job: TakeJob) -> tuple[dict[tuple[int, int], list[str]], dict[int, DataFile]]:
+    """Do a `TakeJob`: spill files by the target's number and the bucket, and files of ended
+    versions by target. A task that Spark repeats writes into another folder below the job's.
+    """
     folder = job.folder / uuid4().hex
     folder.mkdir(parents=True)
     spills: dict[tuple[int, int], list[str]] = {}
@@ -339,25 +313,29 @@ def put(job: PutJob) -> DataFile:
     return DataFile(file.path.name, rows.num_rows, file.close(), rows.nbytes)
 
 
-def _written(places: Places, part: Part, folder: Path, run: Runner) -> dict[str, _Written]:
-    """The table's rows in new files, by key; tasks write these. Raises `PipelineError`."""
+def _remade(
+    places: Places, part: Part, folder: Path, run: Runner
+) -> tuple[dict[str, TableRows], list[str]]:
+    """The states, by key, with the table's rows in new files, and these files' names; tasks write
+    them. Raises `PipelineError`.
+    """
     shards = places.before.options.shards
     out = places.making.folder(places.tables.folder(part.table))
     places.folders.add(out.path)
     places.note()
-    targets = {
-        key: _Target(
+    known = {key: rows for key in part.states if (rows := part.rows(key)) and rows.refused is None}
+    targets = [
+        _Target(
             part.states[key].source if shards else None,
-            state.key,
-            max(1, len(state.files)),
-            state.columns,
-            places.names(part.states[key].full_name, part.part, state.columns),
+            rows.key,
+            max(1, len(rows.files)),
+            rows.columns,
+            places.names(part.states[key].full_name, part.part, rows.columns),
             part.part == "history",
         )
-        for key in part.states
-        if (state := part.state(key)) is not None and state.refused is None
-    }
-    jobs = list(_jobs(places.tables, part, folder, tuple(targets.values()), shards, out))
+        for key, rows in known.items()
+    ]
+    jobs = _jobs(places, part, tuple(targets), folder, out)
     spills: dict[tuple[int, int], list[str]] = {}
     closed: dict[int, list[DataFile]] = {}
     for some, ended in all_done(run, take, jobs):
@@ -365,35 +343,35 @@ def _written(places: Places, part: Part, folder: Path, run: Runner) -> dict[str,
             spills.setdefault(at, []).extend(paths)
         for number, file in ended.items():
             closed.setdefault(number, []).append(file)
-    every = list(targets.values())
     puts = [
-        PutJob(tuple(paths), every[at[0]], replace(out, names=every[at[0]].names))
+        PutJob(tuple(paths), targets[at[0]], replace(out, names=targets[at[0]].names))
         for at, paths in spills.items()
     ]
     made = dict(zip(spills, all_done(run, put, puts), strict=True))
-    return {
-        key: _Written(
-            [made.get((number, place)) for place in range(target.count)], closed.get(number, [])
-        )
-        for number, (key, target) in enumerate(targets.items())
-    }
+    found: dict[str, TableRows] = {}
+    adds: list[str] = []
+    for number, (key, rows) in enumerate(known.items()):
+        files = tuple(made.get((number, place)) for place in range(targets[number].count))
+        ended_versions = closed.get(number, [])
+        adds += [each.name for each in (*files, *ended_versions) if each is not None]
+        if part.part == "history":
+            found[key] = replace(rows, files=files, closed=summed(ended_versions))
+        else:
+            found[key] = replace(rows, files=files, tails=())
+    return found, adds
 
 
 def _jobs(
-    tables: Tables,
-    part: Part,
-    folder: Path,
-    targets: tuple[_Target, ...],
-    shards: bool,
-    out: DataFolder,
-) -> Iterator[TakeJob]:
+    places: Places, part: Part, targets: tuple[_Target, ...], folder: Path, out: DataFolder
+) -> list[TakeJob]:
+    tables = places.tables
     now = tables.content(part.table)
     if now is None:
-        return
+        return []
     tables.check(part.table)
     if "" in now.deleted:
         raise unread_deletes(f"{part.table} in {tables.top}")
-    columns = state_schema(part.states, part.part, shards)
+    columns = state_schema(part.states, part.part, places.before.options.shards)
     if missing := set(columns.names) - now.columns.keys():
         raise PipelineError(
             f"table {part.table} in {tables.top} has lost its column {min(missing)} to another"
@@ -401,10 +379,18 @@ def _jobs(
         )
     called = {name: now.columns[name] for name in columns.names}
     top = tables.folder(part.table)
-    for number, name in enumerate(sorted(now.files)):
-        inner = folder / f"file-{number}"
-        path, deleted = data_file(top, name), now.deleted.get(name)
-        yield TakeJob(path, deleted, columns, called, targets, inner, out)
+    return [
+        TakeJob(
+            data_file(top, name),
+            now.deleted.get(name),
+            columns,
+            called,
+            targets,
+            folder / f"file-{number}",
+            out,
+        )
+        for number, name in enumerate(sorted(now.files))
+    ]
 
 
 def _in_columns(rows: pa.Table, job: TakeJob) -> pa.Table:

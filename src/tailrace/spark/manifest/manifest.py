@@ -132,8 +132,8 @@ class TableState:
     ``columns`` are all that its changelog has, with the newest types. In a lake of tables ``parts``
     names the table that holds each of what is kept, and ``shapes`` the columns that those have;
     ``changelog`` has one entry without a name then, of the sums, and ``small`` names the last small
-    files of a changelog, and of a history's ended versions, which may be compacted (`merging`).
-    ``marks`` are those of these tables (`lake.steps.Content`) since Tailrace last wrote to them:
+    files of a changelog, and of a history's ended versions, which may be compacted (`rewriting`).
+    ``marks`` are those of these tables (`lake.tables.Content`) since Tailrace last wrote to them:
     others have written to one that has another.
     """
 
@@ -154,7 +154,7 @@ class TableState:
     states: tuple[Status, ...] = ()
     """Why it is not its source's table: one of each kind at most."""
     rest: tuple[dict[str, Any], ...] = ()
-    """What is left to do of its status's ``batch`` (`lake.steps.whole_json`)."""
+    """What is left to do of its status's ``batch`` (`lake.tables.whole_json`)."""
 
     @property
     def full_name(self) -> TableName:

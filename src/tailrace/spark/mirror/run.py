@@ -18,7 +18,8 @@ from tailrace.live.url import Source
 from tailrace.schema.letter_case import lowers_names
 from tailrace.schema.user_schema import load
 from tailrace.spark.input.sources import Sources
-from tailrace.spark.lake.open import format_of, open_store
+from tailrace.spark.lake.folder import format_of
+from tailrace.spark.lake.lake import open_store
 from tailrace.spark.manifest.lake_options import LakeKeywords, LakeOptions
 from tailrace.spark.mirror.batch import Setting
 from tailrace.spark.mirror.batches import Batches

@@ -14,7 +14,7 @@ from deltalake.exceptions import TableNotFoundError
 from tailrace.errors import PipelineError
 from tailrace.spark.lake.delta import log, vectors
 from tailrace.spark.lake.delta.checkpoint import last_checkpoint, read_actions, read_checkpoint
-from tailrace.spark.lake.steps import APPLICATION
+from tailrace.spark.lake.tables import APPLICATION
 from tailrace.spark.manifest.damage import DAMAGE
 from tailrace.spark.manifest.json_file import read_json
 

@@ -15,8 +15,7 @@ from tailrace.spark.lake.delta import log
 from tailrace.spark.lake.delta.statistics import statistics
 from tailrace.spark.lake.delta.table import Table, mark_of, version_of
 from tailrace.spark.lake.delta.vectors import Vector, read, unique, write
-from tailrace.spark.lake.steps import APPLICATION, MARK, Content
-from tailrace.spark.lake.tables import Tables
+from tailrace.spark.lake.tables import APPLICATION, MARK, Content, Tables
 from tailrace.spark.manifest.on_disk import to_disk
 from tailrace.spark.manifest.paths import within
 from tailrace.spark.parquet.deleted import joined
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
     from tailrace.spark.lake.delta.checkpoint import Action
     from tailrace.spark.lake.delta.vectors import Descriptor
-    from tailrace.spark.lake.steps import Step
+    from tailrace.spark.lake.tables import Step
 
 _CONFIGURATION: Final = {
     "delta.checkpointInterval": "20",

@@ -25,7 +25,7 @@ from tailrace.spark.lake.iceberg.paths import local
 from tailrace.spark.lake.iceberg.snapshot import Snapshots
 from tailrace.spark.lake.iceberg.state import State, data_folder, marked
 from tailrace.spark.lake.iceberg.tidy import left_by, outdated
-from tailrace.spark.lake.steps import MARK, unread_deletes
+from tailrace.spark.lake.tables import MARK, unread_deletes
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.update import TableUpdate
 
     from tailrace.spark.lake.iceberg.state import Memory
-    from tailrace.spark.lake.steps import Step
+    from tailrace.spark.lake.tables import Step
 
 BATCH: Final = "tailrace.batch"
 """The property of a table, and of its snapshots, that has the number of the last batch."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.table.update import TableUpdate
 
-    from tailrace.spark.lake.steps import Step
+    from tailrace.spark.lake.tables import Step
     from tailrace.spark.parquet.deleted import Rows
 
 
@@ -195,7 +195,7 @@ class Memory:
 
 
 def marked(snapshot: Snapshot | None) -> str:
-    """The mark of a table (`lake.steps.Content`) that has a snapshot, or none yet."""
+    """The mark of a table (`lake.tables.Content`) that has a snapshot, or none yet."""
     return "" if snapshot is None else str(snapshot.snapshot_id)
 
 

@@ -23,8 +23,7 @@ from tailrace.spark.lake.iceberg.paths import local, location
 from tailrace.spark.lake.iceberg.schema import BACK, allowed, evolved
 from tailrace.spark.lake.iceberg.state import Memory, marked
 from tailrace.spark.lake.iceberg.tidy import AGE, AGE_MS, MOST, SNAPSHOTS
-from tailrace.spark.lake.steps import Content
-from tailrace.spark.lake.tables import Tables
+from tailrace.spark.lake.tables import Content, Tables
 from tailrace.spark.manifest.on_disk import to_disk
 from tailrace.spark.manifest.paths import within
 
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
 
-    from tailrace.spark.lake.steps import Step
+    from tailrace.spark.lake.tables import Step
 
 _PROPERTIES: Final = {
     "format-version": "2",

@@ -25,8 +25,7 @@ import pyarrow.parquet as pq
 
 from tailrace.errors import PipelineError
 from tailrace.spark.lake.folder import INNER, generation_of
-from tailrace.spark.lake.steps import Content
-from tailrace.spark.lake.tables import Tables
+from tailrace.spark.lake.tables import Content, Tables
 from tailrace.spark.manifest.names import made_by
 from tailrace.spark.manifest.on_disk import to_disk
 from tailrace.spark.manifest.paths import committed, within
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from pathlib import Path
 
-    from tailrace.spark.lake.steps import Step
+    from tailrace.spark.lake.tables import Step
 
 COMMON_METADATA: Final = "_common_metadata"
 """Spark takes the schema of a folder from this file, where its data files' schemas differ."""
