@@ -15,11 +15,12 @@ from tailrace.live.url import Source
 from tailrace.snapshot.columns import ServerColumn, columns_of
 from tailrace.snapshot.connection import reading
 from tailrace.snapshot.key_ranges import KeyRange
+from tailrace.snapshot.rows import ServerTable, Values, server_rows
 from tailrace.spark import mirror
 from tailrace.spark.verify import verify
-from tailrace.spark.verify.digests import SideJob, SideResult, read_side
+from tailrace.spark.verify.digests import SideJob, SideResult, checksums, read_side
 from tailrace.spark.verify.report import TableVerdict, VerifyReport
-from tailrace.spark.verify.values import ServerTable, Values, checksums, server_rows
+from tailrace.table_name import TableName
 from tests.spark.following import BOTH, Follow, no_spark, url_of
 from tests.waiting import DEADLINE
 from tools.campaign.hostile.fake import OK, FakeServer
@@ -364,7 +365,9 @@ def test_rows_of_many_megabytes(source, lake):
     assert [table.first[0].columns for table in report.tables[1:]] == [("v",), ("v",)]
     with reading(Source.parse(url_of(source))) as connection:  # bounded by bytes, not by rows
         columns = tuple(columns_of(connection, DATABASE, "three"))
-        table = ServerTable(DATABASE, "three", columns, (pa.int32(), pa.string()), ("id",))
+        table = ServerTable(
+            TableName(DATABASE, "three"), columns, (pa.int32(), pa.string()), ("id",)
+        )
         found = [len(each[0].typed) for each in server_rows(connection, table, KeyRange(0))]
     assert found == [5, 4]  # 8 MiB, and the row that is the last of them
 
@@ -504,7 +507,7 @@ def test_a_table_whose_rows_are_larger_than_memory(module, name, told, tmp_path,
     parsed_rows = ServerConnection.parsed_rows
     monkeypatch.setattr(ServerConnection, "parsed_rows", then_full)
     column = ServerColumn("id", "varchar", nullable=False)
-    table = ServerTable("d", "t", (column,), (pa.string(),), ("id",))
+    table = ServerTable(TableName("d", "t"), (column,), (pa.string(),), ("id",))
     with FakeServer({"START": begun, "SELECT `id`": short}) as server:
         job = SideJob(table, Source.parse(server.url()), KeyRange(0), out=tmp_path / "out")
         result = read_side(job)

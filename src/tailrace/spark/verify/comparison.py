@@ -30,7 +30,6 @@ from tailrace.spark.verify.lag import LakeOfServer
 from tailrace.spark.verify.report import VerifyReport
 from tailrace.spark.verify.rounds import Rounds
 from tailrace.table_filter import TableFilter
-from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -118,10 +117,7 @@ def _explained(source: Source, found: list[TableVerdict]) -> list[TableVerdict]:
         return found
     with connected(source) as connection:
         keys = unlogged_cascades(connection) or {}
-    said = {
-        str(TableName(database, table)): "; ".join(map(str, each))
-        for (database, table), each in keys.items()
-    }
+    said = {str(table): "; ".join(map(str, each)) for table, each in keys.items()}
     return [
         replace(table, notes=(*table.notes, f"{CHANGED_BELOW}: {said[table.name]}"))
         if table.differing and table.name in said

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from tailrace.live.url import Source
     from tailrace.spark.input.server_log import Progress
+    from tailrace.spark.manifest.manifest import TableState
+    from tailrace.table_name import TableName
 
 _MOST_COUNTED: Final = 1000
 _LOOK_SECONDS: Final = 0.2
@@ -63,6 +65,12 @@ class LakeOfServer(Closing):
         """Up to where the lake has the server's log, in the version last looked at."""
         state = self.view.manifest.sources[self.name]
         return state.position
+
+    def tables(self) -> dict[TableName, TableState]:
+        """The tables that the lake has of the server, in the version last looked at."""
+        states = self.view.manifest.tables.values()
+        mine = (each for each in states if each.source == self.name and not each.dropped)
+        return {each.full_name: each for each in mine}
 
     def end(self) -> Position:
         """Where the server's log ends now."""
