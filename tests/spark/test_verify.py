@@ -21,7 +21,7 @@ from tailrace.spark.verify import verify
 from tailrace.spark.verify.digests import SideJob, SideResult, checksums, read_side
 from tailrace.spark.verify.report import TableVerdict, VerifyReport
 from tailrace.table_name import TableName
-from tests.spark.following import BOTH, Follow, no_spark, url_of
+from tests.spark.following import BOTH, FLAVOURS, Follow, no_spark, url_of
 from tests.waiting import DEADLINE
 from tools.campaign.hostile.fake import OK, FakeServer
 from tools.servers import NAMES
@@ -408,6 +408,31 @@ def test_tables_that_are_not_there(source, lake):
         "nothing is excluded by gone",
     ]
     assert verify(url, lake, tables="vacant").notes == ()
+
+
+@pytest.mark.parametrize("name", FLAVOURS)
+def test_another_server_answers(fresh_server, tmp_path, monkeypatch, name):
+    """At the same address, with the same tables and names of log files."""
+
+    def begin():
+        server = fresh_server(name)
+        server.execute(f"CREATE DATABASE {DATABASE}")
+        create(server, "t", "id INT PRIMARY KEY", 1)
+        return server
+
+    lake, one = tmp_path / "lake", begin()
+    mirror(url_of(one), lake)
+    assert check(one, lake).verdict == "equal"
+    one.discard()
+    monkeypatch.setattr("tools.servers.server.free_port", lambda: one.port)
+    other = begin()
+    assert url_of(other) == url_of(one)
+    with pytest.raises(PipelineError, match=r"is another server than the one that .*lake was made"):
+        check(other, lake)
+    for state in (lake / "_tailrace/sources").glob("*/receiver.json"):
+        state.unlink()  # the log itself tells it
+    with pytest.raises(PipelineError, match=r"is another server than the one that .*lake was made"):
+        check(other, lake)
 
 
 def test_a_key_that_is_twice_in_the_lake(source, lake):
