@@ -76,8 +76,8 @@ class LakeOfServer(Closing):
         """
         server, file = self._session, self.position.file
         log = ServerTransport(self._source)
-        for folder in (self.view.path / INNER).glob(f"{SOURCES}*/{self.name}"):
-            was = now = None
+        for copies in (self.view.path / INNER).glob(f"{SOURCES}*"):
+            folder, was, now = copies / self.name, None, None
             with suppress(AccessDenied, StorageError):  # not known
                 state = ReceiverState.load(LocalFolder(folder)) or ReceiverState()
                 was, now = state.source_uuid, server.server_uuid
