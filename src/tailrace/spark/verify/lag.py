@@ -47,7 +47,7 @@ class LakeOfServer(Closing):
     of this server.
     """
 
-    def __init__(self, source: Source, lake: str | Path, seconds: float = 0.0) -> None:
+    def __init__(self, source: Source, lake: str | Path, seconds: float) -> None:
         self._source = source
         self._lake = lake
         deadline = time.monotonic() + seconds
