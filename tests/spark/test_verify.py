@@ -15,12 +15,13 @@ from tailrace.live.url import Source
 from tailrace.snapshot.columns import ServerColumn, columns_of
 from tailrace.snapshot.connection import reading
 from tailrace.snapshot.key_ranges import KeyRange
+from tailrace.snapshot.rows import ServerTable, Values, server_rows
 from tailrace.spark import mirror
 from tailrace.spark.verify import verify
-from tailrace.spark.verify.digests import SideJob, SideResult, read_side
+from tailrace.spark.verify.digests import SideJob, SideResult, checksums, read_side
 from tailrace.spark.verify.report import TableVerdict, VerifyReport
-from tailrace.spark.verify.values import ServerTable, Values, checksums, server_rows
-from tests.spark.following import BOTH, Follow, no_spark, url_of
+from tailrace.table_name import TableName
+from tests.spark.following import BOTH, FLAVOURS, Follow, no_spark, url_of
 from tests.waiting import DEADLINE
 from tools.campaign.hostile.fake import OK, FakeServer
 from tools.servers import NAMES
@@ -364,7 +365,9 @@ def test_rows_of_many_megabytes(source, lake):
     assert [table.first[0].columns for table in report.tables[1:]] == [("v",), ("v",)]
     with reading(Source.parse(url_of(source))) as connection:  # bounded by bytes, not by rows
         columns = tuple(columns_of(connection, DATABASE, "three"))
-        table = ServerTable(DATABASE, "three", columns, (pa.int32(), pa.string()), ("id",))
+        table = ServerTable(
+            TableName(DATABASE, "three"), columns, (pa.int32(), pa.string()), ("id",)
+        )
         found = [len(each[0].typed) for each in server_rows(connection, table, KeyRange(0))]
     assert found == [5, 4]  # 8 MiB, and the row that is the last of them
 
@@ -405,6 +408,31 @@ def test_tables_that_are_not_there(source, lake):
         "nothing is excluded by gone",
     ]
     assert verify(url, lake, tables="vacant").notes == ()
+
+
+@pytest.mark.parametrize("name", FLAVOURS)
+def test_another_server_answers(fresh_server, tmp_path, monkeypatch, name):
+    """At the same address, with the same tables and names of log files."""
+
+    def begin():
+        server = fresh_server(name)
+        server.execute(f"CREATE DATABASE {DATABASE}")
+        create(server, "t", "id INT PRIMARY KEY", 1)
+        return server
+
+    lake, one = tmp_path / "lake", begin()
+    mirror(url_of(one), lake)
+    assert check(one, lake).verdict == "equal"
+    one.discard()
+    monkeypatch.setattr("tools.servers.server.free_port", lambda: one.port)
+    other = begin()
+    assert url_of(other) == url_of(one)
+    with pytest.raises(PipelineError, match=r"is another server than the one that .*lake was made"):
+        check(other, lake)
+    for state in (lake / "_tailrace/sources").glob("*/receiver.json"):
+        state.unlink()  # the log itself tells it
+    with pytest.raises(PipelineError, match=r"is another server than the one that .*lake was made"):
+        check(other, lake)
 
 
 def test_a_key_that_is_twice_in_the_lake(source, lake):
@@ -504,7 +532,7 @@ def test_a_table_whose_rows_are_larger_than_memory(module, name, told, tmp_path,
     parsed_rows = ServerConnection.parsed_rows
     monkeypatch.setattr(ServerConnection, "parsed_rows", then_full)
     column = ServerColumn("id", "varchar", nullable=False)
-    table = ServerTable("d", "t", (column,), (pa.string(),), ("id",))
+    table = ServerTable(TableName("d", "t"), (column,), (pa.string(),), ("id",))
     with FakeServer({"START": begun, "SELECT `id`": short}) as server:
         job = SideJob(table, Source.parse(server.url()), KeyRange(0), out=tmp_path / "out")
         result = read_side(job)

@@ -9,7 +9,7 @@ import tailrace
 from tailrace.constants import Flavour
 from tailrace.errors import StorageError, UsageError
 from tailrace.spark import register
-from tailrace.spark.writer import writer
+from tailrace.spark.writer import BinlogWriter
 from tailrace.storage import find
 from tailrace.storage.local import LocalFolder
 from tailrace.writing.parts.log import FOLDER, Part, assemble
@@ -180,16 +180,16 @@ def test_options_that_do_not_fit(orders, tmp_path):
     for options, message in WRONG:
         given = {"path": str(tmp_path / "log"), **options}
         with pytest.raises((UsageError, tailrace.errors.SchemaError), match=message):
-            writer(given, orders.schema, overwrite=False)
+            BinlogWriter(given, orders.schema, overwrite=False)
         with pytest.raises(UsageError, match="not overwritten"):
-            writer(given, orders.schema, overwrite=True)
+            BinlogWriter(given, orders.schema, overwrite=True)
     assert not (tmp_path / "log").exists()
 
 
 def made(tmp_path, rows, **options):
     """A writer, and the part that a task of it would have written."""
     given = {"path": str(tmp_path), "create": CREATE, **options}
-    made = writer(given, rows.schema, overwrite=False)
+    made = BinlogWriter(given, rows.schema, overwrite=False)
     path = made._log.job(made._job) / "part-000000-0"
     return made, Part(0, str(path), write_rows(made._log, rows.toArrow().to_batches(), path))
 

@@ -236,7 +236,7 @@ def not_to_be_seen(
     missing = wants.unmatched(tables)
     for pattern in (*missing.names, *missing.wildcards):
         name = only_name(pattern)
-        if not _is_known(connection, name if name and name.database else _EVERYWHERE):
+        if not is_known(connection, name if name and name.database else _EVERYWHERE):
             return True
     return False
 
@@ -246,7 +246,7 @@ def has_rows(connection: ServerConnection, table: TableName) -> bool:
     return _selected(connection, table, 1) is not False
 
 
-def _is_known(connection: ServerConnection, table: TableName) -> bool:
+def is_known(connection: ServerConnection, table: TableName) -> bool:
     """Whether the server tells this user if the table exists."""
     return _selected(connection, table, 0) is not None
 

@@ -1,1 +1,1 @@
-"""The rows of a server's tables: columns, and ranges of the key by which readers share a table."""
+"""The rows of a server's tables: columns, ranges of the key by which readers share one, values."""

@@ -155,9 +155,16 @@ class PartMessage(WriterCommitMessage):
 
 
 class BinlogWriter(DataSourceArrowWriter):
-    """Writes one job's rows; pickles, with the job's name and time, so that all tasks agree."""
+    """Writes one job's rows; pickles, with the job's name and time, so that all tasks agree.
 
-    def __init__(self, given: Mapping[str, str], names: StructType) -> None:
+    Raises UsageError where it is to overwrite a log, and what `log_of` raises.
+    """
+
+    def __init__(self, given: Mapping[str, str], names: StructType, *, overwrite: bool) -> None:
+        if overwrite:
+            raise UsageError(
+                'a log is not overwritten: mode("append"), into another folder or behind it'
+            )
         self._job = uuid.uuid4().hex
         self._log = log_of(given, images=BEFORE in names.names and AFTER in names.names)
         _check_columns(self._log, names)
@@ -213,12 +220,3 @@ def _check_columns(log: LogOfParts, names: StructType) -> None:
     needed = {name for name, column in columns.items() if not column.generated}
     if missing := sorted(needed - given):
         raise UsageError(f"column {missing[0]!r} of {table} is missing: give it, NULL where it is")
-
-
-def writer(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> BinlogWriter:
-    """The writer of a job; raises UsageError where it is to overwrite a log."""
-    if overwrite:
-        raise UsageError(
-            'a log is not overwritten: mode("append"), into another folder or behind it'
-        )
-    return BinlogWriter(options, schema)

@@ -126,6 +126,22 @@ def test_only_what_changed_is_indexed_unless_a_file_is_gone(shop, tmp_path):
     assert content(into) == content(log)
 
 
+def test_a_table_of_thousands_of_rows(shop, tmp_path):
+    """More than are taken from a file at once; their deletes, too."""
+    lake, into, log = tmp_path / "lake", tmp_path / "index", tmp_path / "log"
+    values = ", ".join(f"({100 + number}, 'red {number}', '')" for number in range(3100))
+    change(shop, [f"INSERT INTO shop.things VALUES {values}"])
+    mirror(shop.data, into=lake, tables="shop.things")
+    index(shop.data, log, tables="shop.things")
+    on_spark(lake, into)
+    assert content(into) == content(log)
+    change(shop, ["DELETE FROM shop.things WHERE id BETWEEN 150 AND 2800"])
+    mirror(shop.data, into=lake)
+    index(shop.data, log, tables="shop.things")
+    on_spark(lake, into)
+    assert content(into) == content(log)
+
+
 def test_an_index_follows_a_lake(shop, tmp_path, run):
     """The command, and what it takes to be another source."""
     lake, into = tmp_path / "lake", tmp_path / "index"

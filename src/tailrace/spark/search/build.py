@@ -13,10 +13,9 @@ index's position. The next run removes what a killed run made and did not publis
 from __future__ import annotations
 
 import tempfile
-import time
+import threading
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final
@@ -45,7 +44,6 @@ from tailrace.table_filter import TableFilter
 from tailrace.transports import SeriesTransport
 
 if TYPE_CHECKING:
-    import threading
     from collections.abc import Callable, Sequence
     from typing import Literal
 
@@ -118,10 +116,11 @@ def _make(job: _Job) -> _Made:
     new = f"shards/{job.number}-{token_hex(8)}"
     folder = job.versions.fork(job.base, new)
     wants = Manifest.loads(job.manifest, new)
-    takes = partial(_takes, job.number, len(wants.shards))
-    writer = ShardWriter(folder, wants.analyser, takes=takes)
+    count = len(wants.shards)
+    writer = ShardWriter(
+        folder, wants.analyser, takes=lambda key: shard_of(key, count) == job.number
+    )
     try:
-        server = None if job.log.server is None else Server.parse(job.log.server)
         log = None if job.lake is not None else _log_of(job.log)
         feed = Feed(writer, wants.wants, log)
         at, read = writer.state.position, writer.state.read
@@ -132,7 +131,7 @@ def _make(job: _Job) -> _Made:
             feed.load_all(has_schema=job.log.options["schema"] is not None)
         elif read is None or read < job.end:
             with items(
-                job.log.path if server is None else _Copy(job.log.path),
+                job.log.path if job.log.server is None else _Copy(job.log.path),
                 start=at or job.first,
                 until=job.end,
                 tables=wants.tables,
@@ -156,10 +155,6 @@ def _make(job: _Job) -> _Made:
 def _log_of(log: _Log) -> AnyLog:
     """The log itself; of a server not its copy."""
     return logs_of(log.server or log.path, log.options["keyring"])[0]
-
-
-def _takes(number: int, shards: int, key: str) -> bool:
-    return shard_of(key, shards) == number
 
 
 def index(
@@ -216,6 +211,7 @@ def index(
     asked = () if server is None else logs_of(server)
     wants = TableFilter.of(tables, exclude)
     wants, lower_case_table_names = as_named(wants, lower_case_table_names, asked)
+    stop = stop or threading.Event()
     if shards < 1:
         raise UsageError(f"an index has 1 shard or more, and not {shards}")
     wanted = Manifest(wants.only, wants.exclude, analyser or Analyser(), ("",) * shards)
@@ -245,14 +241,8 @@ def index(
                 raise UsageError("a lake is read without a schema and a keyring")
             indexing.follow_lake(source, stop, follow=follow)
             return indexing.done
-        growing = open_log(
-            str(source),
-            None if keyring is None else str(keyring),
-            begin,
-            server and str(spool),
-            None,
-        )
-        with closing(growing):
+        keys = None if keyring is None else str(keyring)
+        with closing(open_log(str(source), keys, begin, server and str(spool), None)) as growing:
             indexing.follow(growing, stop, follow=follow)
     return indexing.done
 
@@ -307,7 +297,7 @@ class _Indexing:
         self._take(made, max(positions), min(positions))
         return min(positions)
 
-    def follow_lake(self, lake: str | Path, stop: threading.Event | None, *, follow: bool) -> None:
+    def follow_lake(self, lake: str | Path, stop: threading.Event, *, follow: bool) -> None:
         """Take in the lake's version, and with ``follow`` each newest one."""
         version = None
         while True:
@@ -320,19 +310,17 @@ class _Indexing:
                     if LakeView.open(lake).manifest.version == version:
                         raise
                     continue
-            if not follow or (stop is not None and stop.wait(_LAKE_SECONDS)):
+            if not follow or stop.wait(_LAKE_SECONDS):
                 return
-            if stop is None:
-                time.sleep(_LAKE_SECONDS)
 
-    def follow(self, log: GrowingLog, stop: threading.Event | None, *, follow: bool) -> None:
+    def follow(self, log: GrowingLog, stop: threading.Event, *, follow: bool) -> None:
         """Follow the log, or take in what it has by now."""
         schema = self.log.options["schema"]
         backlog = Backlog(() if schema is None else load(schema), log.saved(None))
         first = log.begin(backlog)
         until = None if follow else log.present_end(backlog, first)
         at = backlog.offset(log.look(first), first, None)
-        while stop is None or not stop.is_set():
+        while not stop.is_set():
             series, end = log.next_end(backlog, at, Limits(_BATCH_BYTES))
             if until is not None:
                 end = min(end, until)
@@ -343,7 +331,7 @@ class _Indexing:
                 log.committed(min(each.position for each in made))  # what is in-doubt is read again
                 backlog.forget(end)
             elif until is None or Position(series.files[-1].name, series.files[-1].size) < until:
-                time.sleep(_LOOK_SECONDS)
+                stop.wait(_LOOK_SECONDS)
             else:
                 return
 

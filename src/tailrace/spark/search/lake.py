@@ -14,6 +14,7 @@ import json
 import shlex
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -213,7 +214,7 @@ class _Cursor:
 
     def fetchmany(self, size: int = 1) -> list[tuple[Any, ...]]:
         """The next rows."""
-        return [each for each, _ in zip(self._rows, range(size), strict=False)]
+        return [*islice(self._rows, size)]
 
 
 def _values(column: pa.ChunkedArray, odd: pa.Array | None) -> list[Any]:

@@ -168,9 +168,9 @@ class BinlogDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """The writer of a log; its options are those of `tailrace.spark.writer`."""
-        from tailrace.spark.writer import writer  # noqa: PLC0415 - readers do without
+        from tailrace.spark.writer import BinlogWriter  # noqa: PLC0415 - readers do without
 
-        return writer(self.options, schema, overwrite=overwrite)
+        return BinlogWriter(self.options, schema, overwrite=overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
         """The reader of a streaming query."""

@@ -8,12 +8,10 @@ log up to the second reading, differs from the server in the same way as before.
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 import time
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 from tailrace.durations import seconds_of
@@ -30,10 +28,9 @@ from tailrace.spark.verify.lag import LakeOfServer
 from tailrace.spark.verify.report import VerifyReport
 from tailrace.spark.verify.rounds import Rounds
 from tailrace.table_filter import TableFilter
-from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -77,26 +74,24 @@ def verify(
     if range_rows < 1 or rows < 0:
         raise UsageError("verify: range_rows is 1 or more, and rows 0 or more")
     wants = TableFilter.of(tables, exclude).watched()
-    longest = None if wait is None else seconds_of(wait, "wait")
+    longest = 0.0 if wait is None else seconds_of(wait, "wait")
     asked = source if isinstance(source, Source) else Source.parse(source)
     workers = Workers(spark, here=True)
     clock = time.perf_counter()
     tell = progress or (lambda _phase, _done, _total: None)
     if longest and not LakeView.is_there(into):
         tell("create", 0, 1)
-    with LakeOfServer(asked, into, longest or 0.0) as lag, _scratch(lag.view.path) as folder:
-        rounds = Rounds(asked, lag, workers, folder, range_rows, rows, tell)
+    with LakeOfServer(asked, into, longest) as lag, _scratch(lag.view.path) as folder:
+        rounds = Rounds(asked, lag, workers, Path(folder), range_rows, rows, tell)
         wants, _ = as_named(wants, None, [ServerTransport(asked)])
-        for number in range(_TRIES):
+        for _ in range(_TRIES):
             begin = lag.end()
             rounds.read_server(wants)
             end = lag.end()
-            caught_up = lag.wait(end, longest or 0.0, tell)
+            caught_up = lag.wait(end, longest, tell)
             rounds.read_lake()
             settled = caught_up and begin == end == lag.end()
-            if rounds.judge(confirmed=settled, caught_up=caught_up):
-                break
-            if not caught_up or number == _TRIES - 1:
+            if rounds.judge(confirmed=settled, caught_up=caught_up) or not caught_up:
                 break
         found = _explained(asked, rounds.verdicts())
         server = lag.end()
@@ -118,10 +113,7 @@ def _explained(source: Source, found: list[TableVerdict]) -> list[TableVerdict]:
         return found
     with connected(source) as connection:
         keys = unlogged_cascades(connection) or {}
-    said = {
-        str(TableName(database, table)): "; ".join(map(str, each))
-        for (database, table), each in keys.items()
-    }
+    said = {str(table): "; ".join(map(str, each)) for table, each in keys.items()}
     return [
         replace(table, notes=(*table.notes, f"{CHANGED_BELOW}: {said[table.name]}"))
         if table.differing and table.name in said
@@ -130,17 +122,13 @@ def _explained(source: Source, found: list[TableVerdict]) -> list[TableVerdict]:
     ]
 
 
-@contextmanager
-def _scratch(path: Path) -> Iterator[Path]:
+def _scratch(path: Path) -> TemporaryDirectory[str]:
     """A folder that tasks share with this process."""
     above = path / "_tailrace" / "verify"
     try:
         above.mkdir(exist_ok=True)
         within(path, above)
-        folder = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=above))
+        prefix = f"{os.getpid()}-"
+        return TemporaryDirectory(prefix=prefix, dir=above, ignore_cleanup_errors=True)
     except OSError as error:
         raise PipelineError(f"cannot write {above}: {error.strerror}") from error
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

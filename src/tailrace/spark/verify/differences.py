@@ -15,8 +15,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tailrace.spark.verify.digests import SideResult
-    from tailrace.spark.verify.values import Words
+    from tailrace.spark.verify.digests import SideResult, Words
 
 SLICE_ROWS: Final = 1 << 16
 _SLICES: Final = 1024

@@ -10,27 +10,32 @@ totals of both sides differ.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from hashlib import blake2b
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from tailrace.errors import AccessDenied, MalformedPacket, PipelineError, ServerError
 from tailrace.snapshot.connection import reading
+from tailrace.snapshot.rows import Values, server_rows
 from tailrace.spark.parquet.footer import as_written
+from tailrace.spark.state.current import raw
 from tailrace.spark.state.current.rows import RAW
-from tailrace.spark.verify.values import Words, checksums, from_lake, server_rows
-from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from tailrace.live.url import Source
     from tailrace.snapshot.key_ranges import KeyRange
+    from tailrace.snapshot.rows import ServerTable
     from tailrace.spark.lake.reading import LakeFile
-    from tailrace.spark.verify.values import ServerTable, Values
+    from tailrace.table_name import TableName
 
+_WORD: Final = np.dtype("<u8")
+Words = np.ndarray[Any, np.dtype[np.uint64]]
 Shown = dict[str, str | None]
 """A row for a person: values by column."""
 
@@ -52,11 +57,6 @@ class SideJob:
     slices: int = 1
     keys: tuple[int, ...] = ()
 
-    @property
-    def name(self) -> str:
-        """The table's full name."""
-        return str(TableName(self.table.database, self.table.table))
-
 
 @dataclass(frozen=True)
 class SideResult:
@@ -66,7 +66,7 @@ class SideResult:
     ``refused`` says why the rows are not all there; ``unread`` that it says nothing of them.
     """
 
-    name: str
+    name: TableName
     number: int = 0
     totals: Words | None = None
     out: Path | None = None
@@ -104,18 +104,18 @@ def read_side(job: SideJob) -> SideResult:
             if not job.keys:
                 digests.append(np.stack((keys, checksums(columns)), axis=1))
     except FileNotFoundError:
-        return SideResult(job.name, number, gone=True)
+        return SideResult(job.table.name, number, gone=True)
     except (PipelineError, ServerError, MalformedPacket) as error:
         if isinstance(error, AccessDenied):
             raise
         unread = job.file is not None or not isinstance(error, PipelineError)
-        return SideResult(job.name, number, refused=str(error), unread=unread)
+        return SideResult(job.table.name, number, refused=str(error), unread=unread)
     except MemoryError:
         why = "there is not enough memory for its rows"
-        return SideResult(job.name, number, refused=why, unread=True)
+        return SideResult(job.table.name, number, refused=why, unread=True)
     if job.out is None:
-        return SideResult(job.name, number, rows=tuple(found))
-    return SideResult(job.name, number, _written(np.concatenate(digests), job), job.out)
+        return SideResult(job.table.name, number, rows=tuple(found))
+    return SideResult(job.table.name, number, _written(np.concatenate(digests), job), job.out)
 
 
 def _columns(job: SideJob, names: list[str]) -> Iterator[list[Values]]:
@@ -137,3 +137,76 @@ def _written(digests: Words, job: SideJob) -> Words:
     sums = np.concatenate((np.zeros(1, np.uint64), np.cumsum(digests[:, 1], dtype=np.uint64)))
     digests.tofile(str(job.out))
     return np.stack((np.diff(offsets).astype(np.uint64), np.diff(sums[offsets])))
+
+
+def from_lake(rows: pa.Table, columns: Sequence[str]) -> list[Values]:
+    """Columns of rows that were read from the lake."""
+    texts: dict[str, pa.Array] = {}
+    if RAW in rows.schema.names:
+        texts = raw.texts(rows.column(RAW))
+    found = []
+    for name in columns:
+        column = rows.column(name)
+        typed = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+        if pa.types.is_dictionary(typed.type):
+            typed = typed.dictionary_decode()
+        if pa.types.is_list(typed.type):
+            typed = _vectors(typed)
+        found.append(Values(typed, texts.get(name)))
+    return found
+
+
+def _vectors(lists: pa.ListArray) -> pa.BinaryArray:
+    """Lists of 32-bit floats as the bytes that servers send of a VECTOR."""
+    values = [
+        None if value is None else np.array(value, "<f4").tobytes() for value in lists.to_pylist()
+    ]
+    return pa.array(values, pa.binary())
+
+
+def checksums(columns: Sequence[Values]) -> Words:
+    """A 64-bit checksum of each row's values; NULL, no bytes and 0 are told apart.
+
+    The same values give the same on every machine. -0.0 is 0.0.
+    """
+    words: list[Words] = []
+    for values in columns:
+        texts = pa.nulls(len(values.typed), pa.string()) if values.texts is None else values.texts
+        for array in (values.typed, texts):
+            words += [array.is_valid().to_numpy(zero_copy_only=False).astype(_WORD), *_words(array)]
+    rows = memoryview(np.stack(words, axis=1).tobytes())
+    return _digests(rows, np.arange(len(rows) + 1, step=_WORD.itemsize * len(words)))
+
+
+def _words(array: pa.Array) -> list[Words]:
+    """Numbers of 64 bits that stand for each value; those of a NULL are 0."""
+    kind = array.type
+    if pa.types.is_null(kind):
+        return []
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        if array.null_count == len(array):
+            return [np.zeros(len(array), _WORD)]
+        offsets = np.frombuffer(array.buffers()[1] or b"", np.int32)[array.offset :]
+        digests = _digests(memoryview(array.buffers()[2] or b""), offsets[: len(array) + 1])
+        return [np.where(array.is_valid().to_numpy(zero_copy_only=False), digests, _WORD.type(0))]
+    if pa.types.is_decimal(kind):
+        filled, size = array.fill_null(0), kind.bit_width // 64
+        words = np.frombuffer(filled.buffers()[1], _WORD)[size * filled.offset :]
+        return [*words[: size * len(filled)].reshape(-1, size).T]
+    if pa.types.is_floating(kind):
+        floats = array.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
+        return [(floats + 0.0).view(_WORD)]
+    if pa.types.is_date(kind):
+        array = array.cast(pa.int32())
+    whole = array.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    return [whole.astype(np.int64).view(_WORD)]
+
+
+def _digests(data: memoryview, offsets: np.ndarray[Any, Any]) -> Words:
+    """A digest of the bytes between each two offsets."""
+    ends = offsets.tolist()
+    found = [
+        blake2b(data[start:end], digest_size=_WORD.itemsize).digest()
+        for start, end in pairwise(ends)
+    ]
+    return np.frombuffer(b"".join(found), _WORD)

@@ -9,18 +9,31 @@ from typing import TYPE_CHECKING, Final, Self
 
 from tailrace.closing import Closing
 from tailrace.constants import GTID_TYPES, TYPE_AT
-from tailrace.errors import ConnectionLost, PipelineError, TailraceError
-from tailrace.live.session import Identity, Session
+from tailrace.errors import (
+    AccessDenied,
+    ConnectionLost,
+    PipelineError,
+    StorageError,
+    TailraceError,
+)
+from tailrace.live.session import Session
 from tailrace.live.transport import ServerTransport
+from tailrace.log_mark import mark_of
 from tailrace.position import Position, bytes_after
+from tailrace.replication.state import ReceiverState
 from tailrace.spark.input.server_log import ServerLog
+from tailrace.spark.lake.folder import INNER, SOURCES
 from tailrace.spark.lake.reading import LakeView
+from tailrace.storage import find
+from tailrace.storage.local import LocalFolder
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tailrace.live.url import Source
     from tailrace.spark.input.server_log import Progress
+    from tailrace.spark.manifest.manifest import TableState
+    from tailrace.table_name import TableName
 
 _MOST_COUNTED: Final = 1000
 _LOOK_SECONDS: Final = 0.2
@@ -34,25 +47,48 @@ class LakeOfServer(Closing):
     of this server.
     """
 
-    def __init__(self, source: Source, lake: str | Path, seconds: float = 0.0) -> None:
+    def __init__(self, source: Source, lake: str | Path, seconds: float) -> None:
         self._source = source
         self._lake = lake
-        self._identity = Identity(source.server_id)
         deadline = time.monotonic() + seconds
         if seconds and not LakeView.is_there(lake):
             with suppress(ConnectionLost):  # the server may start later, like the mirror
-                self._connect().close()
+                Session.open(source).close()
         while not LakeView.is_there(lake) and time.monotonic() < deadline:
             time.sleep(_LOOK_SECONDS)
         self.view = LakeView.open(lake)
         self.name = _name(self.view, source)
 
-    def _connect(self) -> Session:
-        return Session.open(self._source, identity=self._identity)
-
     def __enter__(self) -> Self:
-        self._session = self._connect()
+        self._session = Session.open(self._source)
+        try:
+            self._check_server()
+        except BaseException:
+            self.close()
+            raise
         return self
+
+    def _check_server(self) -> None:
+        """Raise `PipelineError` where another server answers than the one that was mirrored.
+
+        The lake's copy of the log has MySQL's UUID. MariaDB has none: the file in which the lake
+        ends begins with another event.
+        """
+        server, file = self._session, self.position.file
+        log = ServerTransport(self._source)
+        for copies in (self.view.path / INNER).glob(f"{SOURCES}*"):
+            folder, was, now = copies / self.name, None, None
+            with suppress(AccessDenied, StorageError):  # not known
+                state = ReceiverState.load(LocalFolder(folder)) or ReceiverState()
+                was, now = state.source_uuid, server.server_uuid
+                if (was is None or now is None) and file in dict(server.logs()):
+                    was, now = mark_of(find(folder)[0], file), mark_of(log, file)
+            if None not in {was, now} and was != now:
+                raise PipelineError(
+                    f"{server.name} is another server than the one that {self.view.lake} was made"
+                    f" from (its log is {now}, and was {was}): compare with that one, or mirror"
+                    " this one into a new lake"
+                )
 
     def close(self) -> None:
         """Leave the server."""
@@ -63,6 +99,12 @@ class LakeOfServer(Closing):
         """Up to where the lake has the server's log, in the version last looked at."""
         state = self.view.manifest.sources[self.name]
         return state.position
+
+    def tables(self) -> dict[TableName, TableState]:
+        """The tables that the lake has of the server, in the version last looked at."""
+        states = self.view.manifest.tables.values()
+        mine = (each for each in states if each.source == self.name and not each.dropped)
+        return {each.full_name: each for each in mine}
 
     def end(self) -> Position:
         """Where the server's log ends now."""
@@ -94,9 +136,9 @@ class LakeOfServer(Closing):
         return bytes_after(sizes.items(), self.position, end) if count else 0, count
 
     def _transactions(self, end: Position) -> int:
-        source = replace(self._source, start=self.position)
+        source = replace(self._source, server_id=None)  # the mirror has that id
         count = 0
-        with closing(ServerTransport(source).read(None, follow=False)) as stream:
+        with closing(ServerTransport(source).read(self.position, follow=False)) as stream:
             for file, offset, event in stream:
                 if Position(file, offset) >= end or count >= _MOST_COUNTED:
                     break

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -27,15 +27,14 @@ if TYPE_CHECKING:
 
     from tailrace.live.connect import ServerConnection
     from tailrace.live.url import Source
+    from tailrace.snapshot.rows import ServerTable
     from tailrace.spark.input.server_log import Progress
-    from tailrace.spark.lake.reading import LakeView
     from tailrace.spark.manifest.manifest import TableState
     from tailrace.spark.runtime.workers import Workers
     from tailrace.spark.verify.lag import LakeOfServer
     from tailrace.spark.verify.tables import ComparedTable
-    from tailrace.spark.verify.values import ServerTable
     from tailrace.table_filter import TableFilter
-
+    from tailrace.table_name import TableName
 
 _CONNECTIONS: Final = 4
 """To a server at once, of those that this process opens."""
@@ -62,12 +61,8 @@ class Rounds:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        self._alone = False
-        try:
-            pickle.dumps(self.source)
-        except UsageError:
-            self._alone = True
-        self._tables: dict[str, ComparedTable] = {}
+        self._alone = self.source.given_password is not None
+        self._tables: dict[TableName, ComparedTable] = {}
         self._open: list[ComparedTable] = []
         self._files = count()
         self._version = 0
@@ -79,14 +74,10 @@ class Rounds:
 
         Raises UsageError where what is ``asked`` (`TableFilter.watched`) names no table.
         """
-        view = self.lag.look()
-        self._version = view.manifest.version
+        self._version = self.lag.look().manifest.version
         jobs: list[SideJob] = []
         with reading(self.source) as connection:
-            found = {
-                each.name: each
-                for each in compared_tables(connection, view.manifest, self.lag.name, asked)
-            }
+            found = {each.name: each for each in compared_tables(connection, self.lag, asked)}
             if not self._tables:
                 self._look_for(asked)
                 self._tables = found
@@ -96,16 +87,15 @@ class Rounds:
             for state in self._open:
                 gone = replace(state, reason=None, server=None)  # on both sides
                 state.renew(found.get(state.name, gone))
-                if (table := state.server) is not None:
-                    jobs += self._server_jobs(connection, state, table)
-        self._run_server(jobs)
+                jobs += self._server_jobs(connection, state)
+        for result in self._run_server(jobs):
+            self._tables[result.name].readings[-1].server.append(result)
 
-    def _server_jobs(
-        self, connection: ServerConnection, state: ComparedTable, table: ServerTable
-    ) -> list[SideJob]:
+    def _server_jobs(self, connection: ServerConnection, state: ComparedTable) -> list[SideJob]:
+        if (table := state.server) is None:
+            return []
         if state.found is None:
-            names = table.database, table.table
-            state.parts = key_ranges(connection, *names, table.columns, self.range_rows)
+            state.parts = key_ranges(connection, *table.name, table.columns, self.range_rows)
             lake = state.lake and state.lake.current
             on_server = sum(part.rows for part in state.parts)
             state.slices = slices_for(max(on_server, lake.rows if lake else 0))
@@ -132,13 +122,14 @@ class Rounds:
             state.stale = state.reason is not None and moved
         waiting = {each.name: each for each in self._open if each.server}
         for _ in range(_TRIES):
-            view, lake = self._lake()
+            self.lag.look()
+            lake = self.lag.tables()
             jobs: list[SideJob] = []
             for name, state in waiting.items():
                 state.readings[-1].lake.clear()
                 state.stale = _altered(state, lake.get(name))
                 if not state.stale:
-                    jobs += self._lake_jobs(view, lake[name], state)
+                    jobs += self._lake_jobs(lake[name], state)
             gone = set()
             for result in self._run("lake", jobs, _size(jobs)):
                 waiting[result.name].readings[-1].lake.append(result)
@@ -151,45 +142,27 @@ class Rounds:
             state.reason = "its files were replaced each time that they were read"
             state.stale = True
 
-    def _lake(self) -> tuple[LakeView, dict[str, TableState]]:
-        """The lake's version of now, and its tables of this server."""
-        view = self.lag.look()
-        tables = [each for each in view.manifest.tables.values() if each.source == self.lag.name]
-        return view, {str(each.full_name): each for each in tables}
-
     def _lake_jobs(
-        self, view: LakeView, lake: TableState, state: ComparedTable, keys: tuple[int, ...] = ()
+        self, lake: TableState, state: ComparedTable, keys: tuple[int, ...] = ()
     ) -> list[SideJob]:
         if (table := state.server) is None:
             return []
+        view = self.lag.view
         shard = self.lag.name if view.manifest.options.shards else None
-        return [
-            SideJob(
-                table,
-                file=file,
-                shard=shard,
-                out=None if keys else self._file(),
-                slices=state.slices,
-                keys=keys,
-            )
-            for file in view.current(lake)
-        ]
+        job = partial(SideJob, table, shard=shard, slices=state.slices, keys=keys)
+        return [job(file=file, out=None if keys else self._file()) for file in view.current(lake)]
 
     def _file(self) -> Path:
         """A new name for a file that tasks write."""
         return self.folder / str(next(self._files))
 
     def _run_server(self, jobs: list[SideJob]) -> list[SideResult]:
-        """Do jobs of the server's side; those for a reading are kept in it."""
+        """Do jobs of the server's side."""
         rows = sum(job.part.rows for job in jobs if job.part is not None)
         some = _CONNECTIONS if self._alone else max(len(jobs), 1)
         size = 0 if self._alone else rows * _ROW_BYTES
         parts = [jobs[at : at + some] for at in range(0, len(jobs), some)]
-        results = [each for part in parts for each in self._run("server", part, size)]
-        for job, result in zip(jobs, results, strict=True):
-            if not job.keys:
-                self._tables[result.name].readings[-1].server.append(result)
-        return results
+        return [each for part in parts for each in self._run("server", part, size)]
 
     def _run(self, what: str, jobs: list[SideJob], size: int) -> list[SideResult]:
         self.tell(what, 0, len(jobs))
@@ -253,7 +226,7 @@ class Rounds:
             totals(side, state.slices).sum(axis=1).tolist() for side in (read.server, read.lake)
         )
         return TableVerdict(
-            state.name,
+            str(state.name),
             server[0],
             lake[0],
             server[1],
@@ -271,50 +244,44 @@ class Rounds:
             state.incomplete,
         )
 
-    def _named(self) -> dict[str, list[RowDifference]]:
+    def _named(self) -> dict[TableName, list[RowDifference]]:
         """The first rows that differ, by table."""
-        jobs: tuple[list[SideJob], list[SideJob]] = [], []
-        view, lake = self._lake()
-        chosen: dict[str, tuple[int, ...]] = {}
+        self.lag.look()
+        lake = self.lag.tables()
+        ours: list[SideJob] = []
+        theirs: list[SideJob] = []
+        chosen: list[tuple[ServerTable, int]] = []
         for name, state in self._tables.items():
             table, first = state.server, state.found.first if state.found else []
             if table is None or not first or name not in lake:
                 continue
-            keys = chosen[name] = tuple(key for _, key in first)
+            keys = tuple(key for _, key in first)
+            chosen += ((table, key) for key in keys)
             holding = {number for number, _ in first}
-            jobs[0].extend(
-                SideJob(table, self.source, part, keys=keys)
-                for part in state.parts
-                if part.number in holding
-            )
-            jobs[1].extend(self._lake_jobs(view, lake[name], state, keys))
-        results = self._run_server(jobs[0]), self._run("lake", jobs[1], _size(jobs[1]))
-        found: dict[str, list[RowDifference]] = {}
-        for name, keys in chosen.items():
-            table = self._tables[name].server
-            theirs, ours = (
-                {key: row for each in side if each.name == name for key, row in each.rows}
-                for side in results
-            )
-            for key in keys:
-                one, other = theirs.get(key), ours.get(key)
-                if table is None or one == other:
-                    continue  # both changed since
+            parts = (part for part in state.parts if part.number in holding)
+            theirs += (SideJob(table, self.source, part, keys=keys) for part in parts)
+            ours += self._lake_jobs(lake[name], state, keys)
+        server, kept = (
+            {(each.name, key): row for each in side for key, row in each.rows}
+            for side in (self._run_server(theirs), self._run("lake", ours, _size(ours)))
+        )
+        found: dict[TableName, list[RowDifference]] = {}
+        for table, key in chosen:
+            one, other = server.get((table.name, key)), kept.get((table.name, key))
+            if one != other:  # else both changed since
                 row = one or other or {}
-                names = {each: row[each] for each in table.key}
-                found.setdefault(name, []).append(RowDifference(names, one, other))
+                named = {each: row[each] for each in table.key}
+                found.setdefault(table.name, []).append(RowDifference(named, one, other))
         return found
 
 
 def _altered(state: ComparedTable, now: TableState | None) -> bool:
     """Whether the lake has the table in another shape than when the server was read."""
-    before = state.lake
-    if now is None or now.current is None or before is None or before.current is None:
+    before = state.lake.current if state.lake is not None else None
+    if before is None or now is None or now.current is None or now.set_aside is not None:
         return True
-    if now.set_aside is not None or now.dropped or now.current.refused != before.current.refused:
-        return True
-    same = now.current.columns.equals(before.current.columns)
-    return not same or now.current.key != before.current.key
+    same = now.current.columns.equals(before.columns)
+    return not same or (now.current.key, now.current.refused) != (before.key, before.refused)
 
 
 def _size(jobs: Sequence[SideJob]) -> int:

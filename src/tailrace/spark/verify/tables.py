@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from tailrace.live.driver import ER, err
-from tailrace.live.tables import has_rows, tables_of
-from tailrace.schema.tokens import quoted_table
+from tailrace.errors import ServerError
+from tailrace.live.tables import has_rows, is_known, tables_of
 from tailrace.snapshot.columns import columns_of
+from tailrace.snapshot.rows import ServerTable
 from tailrace.spark.manifest.status import INCOMPLETE
 from tailrace.spark.verify.differences import NOWHERE, Differences, Reading
-from tailrace.spark.verify.values import ServerTable
 
 if TYPE_CHECKING:
     from tailrace.live.connect import ServerConnection
     from tailrace.snapshot.key_ranges import KeyRange
-    from tailrace.spark.manifest.manifest import Manifest, TableState
+    from tailrace.spark.manifest.manifest import TableState
     from tailrace.spark.manifest.status import Status
+    from tailrace.spark.verify.lag import LakeOfServer
     from tailrace.table_filter import TableFilter
-
-_DENIED: Final = frozenset({ER.DBACCESS_DENIED_ERROR, ER.TABLEACCESS_DENIED_ERROR})
+    from tailrace.table_name import TableName
 
 
 @dataclass
@@ -32,7 +32,7 @@ class ComparedTable:
     of it. The rest is what was read so far: ``found`` is None until the table was compared.
     """
 
-    name: str
+    name: TableName
     lake: TableState | None = None
     server: ServerTable | None = None
     reason: str | None = None
@@ -70,51 +70,31 @@ class ComparedTable:
 
 
 def compared_tables(
-    connection: ServerConnection,
-    manifest: Manifest,
-    source: str,
-    asked: TableFilter,
+    connection: ServerConnection, lake: LakeOfServer, asked: TableFilter
 ) -> list[ComparedTable]:
-    """All tables of a source that are in the lake or should be there, by name."""
-    mirrored = manifest.options.tables
-    states = {
-        str(state.full_name): state
-        for state in manifest.tables.values()
-        if state.source == source and not state.dropped
-    }
-    there = {
-        str(table): table
-        for table in tables_of(connection)
-        if (mirrored(*table) or str(table) in states) and asked(*table)
-    }
+    """All tables of a server that are in the lake or should be there, by name."""
+    mirrored, states = lake.view.manifest.options.tables, lake.tables()
     found = []
-    for name, table in there.items():
-        if name in states:
+    there = {each for each in tables_of(connection) if mirrored(*each) or each in states}
+    for name in filter(lambda each: asked(*each), sorted(states.keys() | there, key=str)):
+        if name not in there:
+            found.append(_unseen(connection, states[name]))
+        elif name in states:
             found.append(_compared(connection, states[name]))
-        elif has_rows(connection, table):
+        elif has_rows(connection, name):
             found.append(ComparedTable(name, reason="it is not in the lake"))
-    found += [
-        _unseen(connection, name, state)
-        for name, state in states.items()
-        if name not in there and asked(state.database, state.table)
-    ]
-    return sorted(found, key=lambda each: each.name)
+    return found
 
 
-def _unseen(connection: ServerConnection, name: str, state: TableState) -> ComparedTable:
+def _unseen(connection: ServerConnection, state: TableState) -> ComparedTable:
     """A table that the server does not list: it has none, or the account may not know of it."""
-    quoted = quoted_table(state.database, state.table)
-    try:
-        with connection.cursor() as cursor:
-            cursor.execute(f"SELECT 1 FROM {quoted} LIMIT 0")  # noqa: S608 - quoted
-    except err.MySQLError as error:
-        if error.args and error.args[0] in _DENIED:
-            reason = "the account lacks the privilege SELECT on it"
-            return ComparedTable(name, state, reason=reason, compared=False)
+    alone = partial(ComparedTable, state.full_name, state)
+    with suppress(ServerError):
+        if not is_known(connection, state.full_name):
+            return alone(reason="the account lacks the privilege SELECT on it", compared=False)
     if (aside := state.set_aside) is not None:
-        return ComparedTable(name, state, reason=_set_aside(aside), compared=False)
-    reason = "it is not on the server"
-    return ComparedTable(name, state, reason=reason, compared=state.current is not None)
+        return alone(reason=_set_aside(aside), compared=False)
+    return alone(reason="it is not on the server", compared=state.current is not None)
 
 
 def _set_aside(status: Status) -> str:
@@ -124,8 +104,8 @@ def _set_aside(status: Status) -> str:
 
 def _compared(connection: ServerConnection, state: TableState) -> ComparedTable:
     """A table that both have."""
-    name, current, status = str(state.full_name), state.current, state.status(INCOMPLETE)
-    alone = partial(ComparedTable, name, state, compared=False)
+    current, status = state.current, state.status(INCOMPLETE)
+    alone = partial(ComparedTable, state.full_name, state, compared=False)
     if (aside := state.set_aside) is not None:
         return alone(reason=_set_aside(aside))
     if current is None:
@@ -150,12 +130,7 @@ def _compared(connection: ServerConnection, state: TableState) -> ComparedTable:
         if each not in {*lake.names, *left_out, *added}
     ]
     if unlike:
-        return ComparedTable(name, state, reason="; ".join(unlike), notes=notes)
-    table = ServerTable(
-        state.database,
-        state.table,
-        tuple(server[each] for each in lake.names),
-        tuple(lake.types),
-        current.key,
-    )
-    return ComparedTable(name, state, table, notes=notes)
+        return alone(reason="; ".join(unlike), compared=True, notes=notes)
+    columns = tuple(server[each] for each in lake.names)
+    table = ServerTable(state.full_name, columns, tuple(lake.types), current.key)
+    return alone(table, compared=True, notes=notes)
