@@ -7,10 +7,9 @@ import pytest
 
 from tailrace.spark.manifest.manifest import DataFile
 from tailrace.spark.parquet.data_folder import DataFolder
-from tailrace.spark.state.current import making
+from tailrace.spark.state.current import jobs
 from tailrace.spark.state.current.flat import Target
-from tailrace.spark.state.current.jobs import Done, Work
-from tailrace.spark.state.current.making import Unit, make
+from tailrace.spark.state.current.jobs import Done, Unit, Work, make
 from tailrace.spark.state.current.plan import TablePlan
 from tailrace.spark.state.failure import RejectedError
 
@@ -41,7 +40,7 @@ def made(folder, *buckets):
     plan = TablePlan(TARGET, (), None, len(buckets), False, False)
     unit = OfBuckets(plan, None, lambda: DataFolder(folder))
     spills = {number: [each] for number, each in enumerate(buckets) if each}
-    with mock.patch.object(making, "_cut_all", return_value={"t": spills}):
+    with mock.patch.object(jobs, "_cut_all", return_value={"t": spills}):
         return make({"t": unit}, run, folder)["t"]
 
 

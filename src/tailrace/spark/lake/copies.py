@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from tailrace.spark.parquet.file import NO_NAMES, ParquetFile
 from tailrace.spark.parquet.footer import opened, row_groups
-from tailrace.spark.state.current.pieces import bytes_in
+from tailrace.spark.state.current.rows import bytes_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

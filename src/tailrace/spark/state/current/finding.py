@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from tailrace.spark.parquet.deleted import deleted_rows
 from tailrace.spark.parquet.footer import opened
 from tailrace.spark.state.current import raw
-from tailrace.spark.state.current.conform import conform
+from tailrace.spark.state.current.conversions import conform
 from tailrace.spark.state.current.fold import key_columns
 from tailrace.spark.state.current.keys import buckets, dense, hashes
 from tailrace.spark.state.current.rows import RAW
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tailrace.spark.record.present import Bits
     from tailrace.spark.state.current.flat import Target
     from tailrace.spark.state.current.keys import Hashes
-    from tailrace.spark.state.current.pieces import Base
+    from tailrace.spark.state.current.rows import Base
 
 _ROOM: Final = 16
 """Places in a sieve for each key: so one of sixteen other rows passes it, at most."""

@@ -5,11 +5,15 @@ that changes the key is a delete of the old one and an insert of the new. Rows a
 piece: a piece gives one entry for each key that it touches, and of two pieces' entries of a key the
 later one stays. An entry that says a row is gone must be kept until the rows that were there before
 are known.
+
+A key's moments are those at which a change takes the row under it, or leaves one under it. A change
+takes the row under its old key before it leaves one under its new key. An insert takes none, a
+delete leaves none, and a row of a state is left under its key first of all.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,14 +21,68 @@ import pyarrow as pa
 from tailrace.spark.state.current import raw
 from tailrace.spark.state.current.flat import DELETE, INSERT, UPDATE, Flat
 from tailrace.spark.state.current.keys import Numbers, dense
-from tailrace.spark.state.current.moments import Moments, check_unique, leaves_and_takes
+from tailrace.spark.state.failure import RejectedError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tailrace.spark.record.present import Bits
+    from tailrace.spark.state.current.flat import Bytes, Target
+
 ALIVE: Final = "\0alive"
 SEEN: Final = "\0seen"
 """Columns of entries: whether the row is there, and whether the log shows how it came to be."""
+
+
+def leaves_and_takes(operations: Bytes) -> tuple[Numbers, Numbers]:
+    """The places of changes that leave a row, and of those that take one."""
+    takes = (operations == DELETE) | (operations == UPDATE)
+    return np.flatnonzero(operations != DELETE), np.flatnonzero(takes)
+
+
+class Moments(NamedTuple):
+    """All moments, in order of keys, those of a key in log order."""
+
+    order: Numbers
+    """Their places among what was sorted: all leaves, then all takes."""
+    changes: Numbers
+    """The places of their changes."""
+    keys: Numbers
+    leaves: Bits
+    last: Bits
+    """Whether a moment is the last of its key."""
+
+    @classmethod
+    def of(cls, leaves: Numbers, takes: Numbers, keys: Numbers) -> Moments:
+        """Those of changes with these places; ``keys`` are the leaves' and then the takes'."""
+        changes = np.concatenate([leaves, takes])
+        leaving = np.arange(len(changes)) < len(leaves)
+        # One number for a key and a moment: each change is a leave or a take, so none is twice.
+        order = np.argsort(keys * (2 * len(changes)) + 2 * changes + leaving)
+        keys = keys[order]
+        last = np.append(keys[1:] != keys[:-1], True)[: len(keys)]
+        return cls(order, changes[order], keys, leaving[order], last)
+
+    def check_unique(self, left: pa.Table, key: Sequence[str]) -> None:
+        """Raises `RejectedError` where two rows have a key; ``left`` has the rows that are left."""
+        check_unique(self.keys, self.leaves, ~self.leaves, self.order, left, key)
+
+
+def check_unique(
+    keys: Numbers, began: Bits, ended: Bits, order: Numbers, rows: pa.Table, key: Sequence[str]
+) -> None:
+    """Raises `RejectedError` where a row came under a key that another row had.
+
+    For moments in order by key: ``keys`` are their numbers, ``began`` says whether a row came under
+    the key then, ``ended`` whether none was left after it. ``order`` has the places in ``rows`` of
+    those that began.
+    """
+    twice = np.flatnonzero((keys[1:] == keys[:-1]) & began[1:] & ~ended[:-1])
+    if not len(twice):
+        return
+    values = rows.select(list(key)).slice(int(order[twice[0] + 1]), 1).to_pylist()[0]
+    shown = ", ".join(f"{name} = {value!r}" for name, value in values.items())
+    raise RejectedError(f"the key given for it is not unique: two rows had {shown}")
 
 
 def entries(flat: Flat, key: Sequence[str], *, given: bool = False) -> pa.Table:
@@ -118,17 +176,17 @@ def key_columns(tables: Sequence[pa.Table], key: Sequence[str]) -> list[pa.Chunk
     return columns
 
 
-def moves_apart(flat: Flat, key: tuple[str, ...]) -> Flat:
+def moves_apart(flat: Flat, target: Target) -> Flat:
     """Updates that change the key as a delete and an insert, so that each is under one key.
 
     Where images are not full they stay: what they left out is still to be found by the old key.
     """
-    if flat.present is not None or not len(flat.operations):
+    updates = flat.operations == UPDATE
+    if flat.present is not None or not updates.any():
         return flat
-    columns = key_columns([flat.rows, flat.old], key)
-    numbers, _ = dense(columns)
+    numbers, _ = dense(key_columns([flat.rows, flat.old], target.key))
     new, old = numbers[: len(numbers) // 2], numbers[len(numbers) // 2 :]
-    moves = (flat.operations == UPDATE) & (new != old)
+    moves = updates & (new != old)
     if not moves.any():
         return flat
     places = np.repeat(np.arange(len(moves)), 1 + moves)
@@ -137,7 +195,7 @@ def moves_apart(flat: Flat, key: tuple[str, ...]) -> Flat:
     operations = flat.operations[places]
     operations[first], operations[second] = DELETE, INSERT
     taken = pa.array(places)
-    return Flat(flat.rows.take(taken), flat.old.take(taken), operations, None)
+    return Flat.of(flat.rows.take(taken), flat.old.take(taken), operations, None, target)
 
 
 def _first_last(numbers: Numbers, order: Numbers, count: int) -> tuple[Numbers, Numbers]:

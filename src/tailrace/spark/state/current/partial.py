@@ -15,9 +15,8 @@ import pyarrow as pa
 
 from tailrace.spark.state.current import raw
 from tailrace.spark.state.current.flat import DELETE, INSERT, SNAPSHOT, UNKNOWN, Flat, put
-from tailrace.spark.state.current.fold import key_columns
+from tailrace.spark.state.current.fold import Moments, key_columns, leaves_and_takes
 from tailrace.spark.state.current.keys import Numbers, dense
-from tailrace.spark.state.current.moments import Moments, leaves_and_takes
 from tailrace.spark.state.failure import RejectedError
 
 if TYPE_CHECKING:
@@ -104,7 +103,8 @@ class _Chains:
 def as_changes(rows: pa.Table, target: Target) -> Flat:
     """Rows of a current state as if they had been inserted."""
     none = {name: pa.nulls(rows.num_rows, rows.schema.field(name).type) for name in target.key}
-    return Flat(rows, pa.table(none), np.full(rows.num_rows, SNAPSHOT, np.int8), None)
+    operations = np.full(rows.num_rows, SNAPSHOT, np.int8)
+    return Flat.of(rows, pa.table(none), operations, None, target)
 
 
 def _marks(mask: Bits) -> pa.Array:
@@ -115,17 +115,17 @@ def _with_whole_keys(flat: Flat, target: Target) -> Flat:
     """Fill in the key of updates whose after image leaves it out, since it stays."""
     if flat.present is None:
         return flat
-    rows = flat.rows
+    rows, present = flat.rows, flat.present.copy()
     for name in target.key:
         index = target.columns.get_field_index(name)
-        kept = ~flat.present[:, index] & (flat.operations != INSERT) & (flat.operations != DELETE)
+        kept = ~present[:, index] & (flat.operations != INSERT) & (flat.operations != DELETE)
         if not kept.any():
             continue
         for each in (name, raw.beside(name)):
             if each in flat.old.schema.names:
                 rows = put(rows, each, kept, flat.old.column(each))
-        flat.present[kept, index] = True
-    return Flat(rows, flat.old, flat.operations, flat.present)
+        present[kept, index] = True
+    return Flat.of(rows, flat.old, flat.operations, present, target)
 
 
 def _check_inserts(begins: Bits, present: Bits, target: Target) -> None:

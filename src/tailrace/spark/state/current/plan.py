@@ -14,11 +14,9 @@ import pyarrow as pa
 from tailrace.columns.arrays import described_column
 from tailrace.schema.alteration import Added, Alteration
 from tailrace.spark.record.types import SHARD
-from tailrace.spark.state.current.conform import Source
-from tailrace.spark.state.current.flat import Target
-from tailrace.spark.state.current.lineage import final_columns, sources_after, sources_for
-from tailrace.spark.state.current.pieces import Base, Piece
-from tailrace.spark.state.current.rows import STATE_FIELDS
+from tailrace.spark.state.current.flat import STAMP, Target
+from tailrace.spark.state.current.lineage import Lineage, Source
+from tailrace.spark.state.current.rows import STATE_FIELDS, Base, Piece
 from tailrace.spark.state.failure import RejectedError
 from tailrace.values.sql_type import sql_type
 
@@ -29,6 +27,7 @@ if TYPE_CHECKING:
     from tailrace.spark.state.built import State
     from tailrace.spark.state.changelog import ChangeFile
     from tailrace.spark.state.current.timeline import Life, Segment
+    from tailrace.spark.state.source_changes import SourceChanges
 
 
 BUCKET_BYTES: Final = 32 << 20
@@ -68,37 +67,34 @@ class TablePlan:
 
 def plan_table(
     life: Life,
-    files: Mapping[str, Sequence[ChangeFile]],
+    source: SourceChanges,
     committed: Mapping[str, State],
     *,
-    given: Collection[str] = (),
     shard: str | None = None,
     ours: Collection[str] = OURS,
+    stamp: str = STAMP,
 ) -> TablePlan | None:
     """The plan for a table; None where nothing tells its columns, or it is not there any more.
 
-    ``files`` are the new changelog files by table, ``committed`` the current states of the version
-    before with the paths of their files. ``given`` names the tables whose key a user gave,
-    ``ours`` the fields after the table's columns; with
-    ``shard`` they have ``_source`` before them. Raises `RejectedError` where there can be no
-    current state.
+    ``committed`` are the states of the version before, by table, with the paths of their files.
+    ``ours`` names the fields after the table's columns; with ``shard`` they have ``_source`` before
+    them. ``stamp`` is the field that has a row's time. Raises `RejectedError` where there can be no
+    state.
     """
-    found = _overlapping(life, files)
+    found = _overlapping(life, source.keyed)
     if life.dropped and not found:
         return None
-    if life.refused:
-        raise RejectedError(life.refused)
-    known = committed.get(life.base) if life.base is not None else None
-    if known is not None and known[0].refused:
-        raise RejectedError(known[0].refused)
+    known = _known(life, committed)
+    if reason := life.refused or (known is not None and known[0].refused):
+        raise RejectedError(reason)
     for segment, file in found:
-        if segment.table in given:
+        if segment.table in source.keys:
             _check_columns(file.key, file)
-    shape = _shape(life, files, committed)
+    shape = _shape(life, source.keyed, committed)
     if shape is None:
         return None
     target, notes, added = shape
-    by_user = any(segment.table in given for segment in life.segments)
+    by_user = any(segment.table in source.keys for segment in life.segments)
     target = replace(target, given=by_user, shard=shard)
     unlogged = {name for _, file in found for name in file.unlogged}
     unlogged |= set(known[0].unlogged if known is not None else ())
@@ -109,10 +105,10 @@ def plan_table(
     _check_names(target, ours if shard is None else (*ours, SHARD))
     base, reshaped = None, False
     if known is not None and not (found and not any(known[1])):  # no rows have no shape
-        base = _base(life, known, target)
+        base = _base(life, known, target, stamp)
         if set(base.key) == set(target.key):  # its buckets are of hashes in that order
             target = replace(target, key=base.key)
-        same = all(source == Source(name) for name, source in base.sources.items())
+        same = all(each == Source(name) for name, each in base.sources.items())
         reshaped = not (same and known[0].columns.equals(target.columns))
     pieces = tuple(_pieces(life, found, target))
     partial = any(file.partial for _, file in found)
@@ -120,14 +116,15 @@ def plan_table(
     one_key = all(each.key == target.key for each in origins)
     one_key = one_key and not any(each.sources[key].steps for each in origins for key in target.key)
     moved = any(file.moved for _, file in found)
-    before = len(base.paths) if base is not None else 1
+    before = len(base.paths) if base is not None else None
     memory = fresh = sum(file.memory for _, file in found)
     if known is not None:
         memory += sum(each.memory for each in known[0].placed)
-    buckets = 1
-    if one_key and not (partial and moved):
-        buckets = _bucket_count(memory, before if base is not None else None)
-    reshaped = reshaped or (base is not None and (buckets != before or not one_key))
+    buckets = _bucket_count(memory, before) if one_key and not (partial and moved) else 1
+    if base is not None:
+        reshaped = reshaped or buckets != before or not one_key
+        if known is not None and life.base and any(file.deleted for file in known[0].data):
+            base = replace(base, deleted=source.deleted(life.base))
     return TablePlan(
         target,
         pieces,
@@ -156,7 +153,7 @@ def has_begun(
     """
     now: Life | None = life
     while now is not None:
-        known = committed.get(now.base) if now.base is not None else None
+        known = _known(now, committed)
         if now.refused or (known is not None and known[0].key):
             return True
         first = next((file for _, file in _overlapping(now, files)), None)
@@ -165,6 +162,11 @@ def has_begun(
             return True
         now = now.before
     return False
+
+
+def _known(life: Life, committed: Mapping[str, State]) -> State | None:
+    """The state that a life begins with."""
+    return None if life.base is None else committed.get(life.base)
 
 
 def _overlapping(
@@ -194,7 +196,7 @@ def _shape(
             return None
         emptied.append(life)
         life = before
-    known = committed.get(life.base) if life.base is not None else None
+    known = _known(life, committed)
     if found:
         columns, key, since = found[-1].columns, found[-1].key, found[-1].last
     elif known is not None and known[0].key:
@@ -204,20 +206,14 @@ def _shape(
     later = [done for seq, done in life.alterations if seq > since]
     if known is not None and not found:
         later.insert(0, _added_before(known[0]))
-    for each in reversed(emptied):
-        final = final_columns(columns, later)
-        key = _renamed_key(key, sources_for(final, columns, later))
-        columns, later = final, [done for _, done in each.alterations]
-    final = final_columns(columns, later)
-    sources = sources_for(final, columns, later)
-    after = sources_after(columns, later)
-    added = tuple(
-        (name, source.text, source.unknown) for name, source in after.items() if source.name is None
-    )
+    for each in (later, *([done for _, done in one.alterations] for one in reversed(emptied))):
+        lineage = Lineage(columns, each)
+        columns = lineage.columns
+        key = _renamed_key(key, lineage.sources(columns))
     notes = tuple(
-        f"its column {name} is there with the first row that has it" for name, _, _ in added
+        f"its column {name} is there with the first row that has it" for name, _, _ in lineage.added
     )
-    return Target(final, _renamed_key(key, sources)), notes, added
+    return Target(columns, key), notes, lineage.added
 
 
 def _told(life: Life, files: Mapping[str, Sequence[ChangeFile]]) -> list[ChangeFile]:
@@ -260,7 +256,7 @@ def _pieces(
         for high in (*cuts, end):
             start = file.first if low is None else low
             later = [done for seq, done in mattering if seq > start]
-            sources = sources_for(target.columns, file.columns, later)
+            sources = Lineage(file.columns, later).sources(target.columns)
             key = _renamed_key(file.key, sources)
             if not key:
                 raise RejectedError(_no_key([file]))
@@ -270,15 +266,16 @@ def _pieces(
             low = high
 
 
-def _base(life: Life, known: State, target: Target) -> Base:
+def _base(life: Life, known: State, target: Target, stamp: str) -> Base:
     current, paths = known
     alterations = [_added_before(current), *(done for _, done in life.alterations)]
-    sources = sources_for(target.columns, current.columns, alterations)
+    sources = Lineage(current.columns, alterations).sources(target.columns)
     buckets = len(current.files)
     return Base(
         paths[:buckets],
         sources,
         _renamed_key(current.key, sources),
+        stamp,
         tails=tuple(path for path in paths[buckets:] if path is not None),
     )
 

@@ -18,10 +18,9 @@ import pyarrow as pa
 
 from tailrace.spark.state.current import partial as partial_images
 from tailrace.spark.state.current.flat import SEQ, SNAPSHOT, STAMP, joined
-from tailrace.spark.state.current.fold import key_columns
+from tailrace.spark.state.current.fold import Moments, key_columns, leaves_and_takes
 from tailrace.spark.state.current.jobs import NOTHING, Done, Work
 from tailrace.spark.state.current.keys import Numbers, dense
-from tailrace.spark.state.current.moments import Moments, leaves_and_takes
 from tailrace.spark.state.current.rows import RAW, empty_rows
 
 if TYPE_CHECKING:
@@ -57,6 +56,7 @@ class VersionsJob(Work):
 
     end: End | None
     ended: DataFolder
+    ours = _OURS
 
     def do(self) -> Done:
         """Make the versions, and write them. Raises `RejectedError`."""
@@ -73,7 +73,7 @@ class VersionsJob(Work):
         if not rows.num_rows:
             return NOTHING
         rows = rows.append_column(_CURRENT, rows.column(UNTIL).is_null())
-        return self.write(rows, out, kind, _OURS)
+        return self.write(rows, out, kind)
 
     def _versions(self) -> tuple[pa.Table, pa.Table, int]:
         """The closed versions, the open ones, and how many changed rows were not known of."""
