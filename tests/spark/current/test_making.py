@@ -5,7 +5,7 @@ from unittest import mock
 import pyarrow as pa
 import pytest
 
-from tailrace.spark.manifest.manifest import DataFile
+from tailrace.spark.manifest.manifest import DataFile, TableRows
 from tailrace.spark.parquet.data_folder import DataFolder
 from tailrace.spark.state.current import jobs
 from tailrace.spark.state.current.flat import Target
@@ -37,8 +37,10 @@ def run(job, arguments):
 
 
 def made(folder, *buckets):
-    plan = TablePlan(TARGET, (), None, len(buckets), False, False)
-    unit = OfBuckets(plan, None, lambda: DataFolder(folder))
+    count = len(buckets)
+    rows = TableRows(TARGET.columns, TARGET.key, (None,) * count)
+    plan = TablePlan(TARGET, rows, None, (), None, count, False, False, 0, 0, 0)
+    unit = OfBuckets(plan, lambda: DataFolder(folder))
     spills = {number: [each] for number, each in enumerate(buckets) if each}
     with mock.patch.object(jobs, "_cut_all", return_value={"t": spills}):
         return make({"t": unit}, run, folder)["t"]

@@ -72,11 +72,10 @@ def _unit(name: str, life: Life, source: SourceChanges, patches: Patches | None)
     plan = plan_table(life, source, source.committed, shard=source.shard)
     if plan is None:
         return None
-    before = None if life.base is None else source.committed[life.base]
     out = partial(source.out, "current", name, plan.target.columns)
-    if patches is not None and (count := parts(plan, before, patches)):
-        return PatchedTable(plan, before, out, count, patches)
-    return Unit(plan, before, out)
+    if patches is not None and (count := parts(plan, patches)):
+        return PatchedTable(plan, out, count, patches)
+    return Unit(plan, out)
 
 
 def _last(source: SourceChanges, name: str, life: Life, cause: Failure) -> Built:

@@ -19,7 +19,6 @@ import pyarrow.compute as pc
 from tailrace.constants import ColumnType
 from tailrace.schema.conversions import Conversion, How, Sure, bounds, kept_members
 from tailrace.spark.state.failure import RejectedError
-from tailrace.values.schema import BLOB_TYPES
 from tailrace.values.surrogates import escaped, has_surrogates
 from tailrace.values.temporal import given_time
 
@@ -98,8 +97,6 @@ def carried(
 
     Those of a ``key`` must be known, and equal to what they were: else they would be another row's.
     """
-    if not source.steps:
-        return Values(conform(column, field.type, field.name), texts, np.zeros(len(column), bool))
     before = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
     found = Values(before, texts, np.zeros(len(column), np.bool_))
     for number, step in enumerate(source.steps):
@@ -263,7 +260,7 @@ def _text(column: pa.ChunkedArray, entry: Conversion) -> tuple[pa.ChunkedArray, 
     bad = _none(column)
     if entry.ascii_only:
         column, bad = _ascii(column)
-    if _is_fixed(entry.new) and not _is_fixed(entry.old):
+    if entry.new.type is ColumnType.STRING and entry.old.type is not ColumnType.STRING:
         column = pc.utf8_rtrim(column, " ")
     if entry.width is not None:
         bad |= _true(pc.greater(pc.utf8_length(column), entry.width))
@@ -288,13 +285,9 @@ def _bytes(column: pa.ChunkedArray, entry: Conversion) -> tuple[pa.ChunkedArray,
         column = column.cast(pa.binary())
     width = entry.width or 0
     bad |= _true(pc.greater(pc.binary_length(column), width))
-    if _is_fixed(entry.new):
+    if entry.new.type is ColumnType.STRING:
         column = _each_value(column, lambda value: value.ljust(width, b"\0"))
     return column, bad
-
-
-def _is_fixed(column: Any) -> bool:
-    return column.type is ColumnType.STRING and column.type not in BLOB_TYPES
 
 
 def _members(column: pa.ChunkedArray, entry: Conversion) -> tuple[pa.ChunkedArray, Bits]:

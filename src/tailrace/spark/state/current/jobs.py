@@ -16,14 +16,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tailrace.spark.manifest.manifest import DataFile, TableRows
+from tailrace.spark.manifest.manifest import DataFile
 from tailrace.spark.record.types import SHARD
 from tailrace.spark.state.built import Built, ClosedFile, failed
-from tailrace.spark.state.current import partial as partial_images
 from tailrace.spark.state.current import raw
 from tailrace.spark.state.current.flat import INSERT, SEQ, SNAPSHOT, STAMP, UNKNOWN, Flat
 from tailrace.spark.state.current.fold import (
     alive,
+    apply,
     as_entries,
     key_columns,
     merge,
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from tailrace.spark.parquet.data_folder import DataFolder
     from tailrace.spark.parquet.deleted import Rows
     from tailrace.spark.runtime.tasks import Runner
-    from tailrace.spark.state.built import State
     from tailrace.spark.state.current.flat import Target
     from tailrace.spark.state.current.plan import TablePlan
     from tailrace.spark.state.current.rows import Base, Piece
@@ -177,7 +176,7 @@ class FoldJob(Work):
         if self.partial:
             for target, flats in self.changes():
                 for flat in flats:
-                    rows, more = partial_images.apply(rows, flat, target)
+                    rows, more = apply(rows, flat, target)
                     unseen += more
         else:
             for target, tables in self.entries():
@@ -188,16 +187,15 @@ class FoldJob(Work):
 
 def gathered(merged: pa.Table, pieces: Iterable[pa.Table], target: Target) -> pa.Table:
     """Fold entries into entries, many at once."""
-    key, given = target.key, target.given
     pending: list[pa.Table] = []
     waiting = 0
     for piece in pieces:
         pending.append(piece)
         waiting += piece.num_rows
         if waiting >= max(_PENDING_ROWS, merged.num_rows):
-            merged = merge([merged, *pending], key, given=given)
+            merged = merge([merged, *pending], target)
             pending, waiting = [], 0
-    return merge([merged, *pending], key, given=given)
+    return merge([merged, *pending], target)
 
 
 def do_all(jobs: tuple[Work, ...]) -> list[Done | Failure]:
@@ -261,11 +259,11 @@ class CutJob:
             pending.append(table)
             size += table.nbytes
             if size >= _SPILL_BYTES:
-                merged = merge(pending, key, given=target.given)
+                merged = merge(pending, target)
                 yield merged, key_columns([merged], key)
                 pending, size = [], 0
         if pending:
-            merged = merge(pending, key, given=target.given)
+            merged = merge(pending, target)
             yield merged, key_columns([merged], key)
 
 
@@ -278,13 +276,12 @@ def _found_by(flat: Flat, key: Sequence[str]) -> list[pa.ChunkedArray]:
 
 @dataclass(frozen=True)
 class Unit:
-    """Rows to make: by a plan, from a table's state ``before``, where ``out`` gives.
+    """Rows to make: by a plan, where ``out`` gives.
 
     Buckets are rewritten where they have changes.
     """
 
     plan: TablePlan
-    before: State | None
     out: Callable[[], DataFolder]
     every: ClassVar[bool] = False
     """Whether all changes are cut, and not only the last of each key."""
@@ -328,21 +325,12 @@ class Unit:
     def kept(self, *, tails: bool = False) -> Built:
         """The state with the files that stay, if any; ``tails`` do if nothing is folded."""
         plan = self.plan
-        rows = TableRows(
-            plan.target.columns,
-            plan.target.key,
-            (None,) * plan.buckets,
-            unseen=self.before[0].unseen if self.before is not None else 0,
-            notes=plan.notes,
-            unlogged=plan.unlogged,
-            added=plan.added,
-        )
-        if self.before is None or plan.reshaped or len(self.before[0].files) != plan.buckets:
-            return Built(rows, (None,) * plan.buckets)
-        known, paths = self.before
+        if plan.before is None or plan.reshaped or len(plan.before[0].files) != plan.buckets:
+            return Built(plan.rows, (None,) * plan.buckets)
+        known, paths = plan.before
         if tails or not plan.pieces:
-            return Built(replace(rows, files=known.files, tails=known.tails), paths)
-        return Built(replace(rows, files=known.files), paths[: plan.buckets])
+            return Built(replace(plan.rows, files=known.files, tails=known.tails), paths)
+        return Built(replace(plan.rows, files=known.files), paths[: plan.buckets])
 
     def built(self, results: Mapping[int, Done]) -> Built:
         """The state with what jobs made of buckets."""
@@ -364,10 +352,8 @@ def make(units: Mapping[Key, Unit], run: Runner, folder: Path) -> dict[Key, Buil
     """Make the rows of all units. ``folder`` is there, and takes what is cut."""
     made: dict[Key, Built] = {}
     jobs: dict[Key, dict[int, Work]] = {}
-    cuts = _cut_all(units, run, folder)
-    for key, unit in units.items():
-        spills = cuts.get(key, {})
-        found = spills if isinstance(spills, Failure) else attempt(unit.jobs, spills)
+    for key, spills in _cut_all(units, run, folder).items():
+        found = spills if isinstance(spills, Failure) else attempt(units[key].jobs, spills)
         if isinstance(found, Failure):
             made[key] = failed(found)
         else:
@@ -403,7 +389,7 @@ def _grouped(jobs: Sequence[tuple[Work, int]]) -> list[tuple[Work, ...]]:
 
 
 def _cut_all(units: Mapping[Key, Unit], run: Runner, folder: Path) -> dict[Key, Spills | Failure]:
-    """Cut the changes of units with several buckets: spill files by bucket."""
+    """Cut the changes of units with several buckets: each unit's spill files by bucket."""
     jobs: list[tuple[Key, CutJob]] = []
     for key, unit in units.items():
         plan = unit.to_cut
@@ -411,10 +397,10 @@ def _cut_all(units: Mapping[Key, Unit], run: Runner, folder: Path) -> dict[Key, 
             spill = folder / "spill" / str(len(jobs))
             job = CutJob(plan.target, source, plan.buckets, plan.partial, spill, unit.every)
             jobs.append((key, job))
-    cuts: dict[Key, Spills | Failure] = {}
+    cuts: dict[Key, Spills | Failure] = {key: {} for key in units}
     results = run(partial(attempt, CutJob.do), [job for _, job in jobs])
     for (key, _), result in zip(jobs, results, strict=True):
-        known = cuts.setdefault(key, {})
+        known = cuts[key]
         if isinstance(known, Failure):
             continue
         if isinstance(result, Failure):

@@ -69,11 +69,11 @@ DEFAULT_PATCHES: Final = Patches()
 _VECTOR_HEAD: Final = 40
 
 
-def parts(plan: TablePlan, before: State | None, limits: Patches | None) -> int:
+def parts(plan: TablePlan, limits: Patches) -> int:
     """How many jobs keep a table's changes separately; 0 where its buckets are rewritten."""
-    if limits is None or before is None or plan.base is None or not plan.pieces:
+    if plan.before is None or plan.base is None or not plan.pieces:
         return 0
-    current = before[0]
+    current, _ = plan.before
     if plan.reshaped or plan.partial or plan.memory - plan.fresh < limits.least:
         return 0
     stale = sum(file.deleted for file in current.data)
@@ -226,13 +226,9 @@ def _without(file: DataFile | None, path: str | None, deleted: Mapping[str, Rows
     if file is None or path is None or path not in deleted:
         return file, path
     count = file.deleted + len(deleted[path])
-    now = replace(file, deleted=count, spent=file.spent + _vector_bytes(file.rows, count))
+    vector = _VECTOR_HEAD + min(2 * count, file.rows >> 3)  # two bytes a row, or a bit of all
+    now = replace(file, deleted=count, spent=file.spent + vector)
     return (now, path) if now.live else NOTHING
-
-
-def _vector_bytes(rows: int, deleted: int) -> int:
-    """About the bytes of a file's deletion vector: two for each row, or a bit for each of all."""
-    return _VECTOR_HEAD + min(2 * deleted, rows >> 3)
 
 
 @dataclass(frozen=True)
@@ -264,7 +260,7 @@ class PatchJob(Work):
             fresh = gathered(fresh, tables, target)
         texts = [each for each in map(raw.beside, key) if each in fresh.schema.names]
         found, known = find(self.base, fresh.select([*key, *texts]), target, self.part, self.parts)
-        rows, unseen = alive(merge([as_entries(known), fresh], key, given=target.given))
+        rows, unseen = alive(merge([as_entries(known), fresh], target))
         more = self._swallowed_rows(found)
         rows = pa.concat_tables([rows, *more], promote_options="default")
         tail = self.write(rows, self.out) if rows.num_rows else NOTHING

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from tailrace.columns.arrays import described_column
 from tailrace.schema.alteration import Added, Alteration
+from tailrace.spark.manifest.manifest import TableRows
 from tailrace.spark.record.types import SHARD
 from tailrace.spark.state.current.flat import STAMP, Target
 from tailrace.spark.state.current.lineage import Lineage, Source
@@ -23,7 +24,6 @@ from tailrace.values.sql_type import sql_type
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from tailrace.spark.manifest.manifest import TableRows
     from tailrace.spark.state.built import State
     from tailrace.spark.state.changelog import ChangeFile
     from tailrace.spark.state.current.timeline import Life, Segment
@@ -41,28 +41,27 @@ OURS: Final = tuple(each.name for each in STATE_FIELDS)
 
 @dataclass(frozen=True)
 class TablePlan:
-    """How a table's current state is made: ``pieces`` in log order, applied to the ``base``.
+    """How a table's current state is made: ``pieces`` in log order, applied to the ``base``, which
+    has the rows of the state ``before``.
 
-    ``buckets`` is how many there are to be. ``reshaped`` says that the base's rows do not have the
-    target's columns, or are in other buckets. ``partial`` says that some images are not full,
-    ``notes`` what a reader should know, ``unlogged`` which columns are left out of the target,
-    ``memory`` the bytes that all its rows and changes take. ``added`` are columns that the table
-    has and no row has shown the type of, as the manifest keeps them. ``changed`` counts the
-    changes, of which several may be of one row, ``fresh`` is the bytes that they take.
+    ``rows`` is the new state without files: what a reader should know is in its notes. ``buckets``
+    is how many there are to be. ``reshaped`` says that the base's rows do not have the target's
+    columns, or are in other buckets. ``partial`` says that some images are not full, ``memory`` is
+    the bytes that all its rows and changes take. ``changed`` counts the changes, of which several
+    may be of one row, ``fresh`` is the bytes that they take.
     """
 
     target: Target
+    rows: TableRows
+    before: State | None
     pieces: tuple[Piece, ...]
     base: Base | None
     buckets: int
     reshaped: bool
     partial: bool
-    notes: tuple[str, ...] = ()
-    unlogged: tuple[str, ...] = ()
-    memory: int = 0
-    added: tuple[tuple[str, str | None, str | None], ...] = ()
-    changed: int = 0
-    fresh: int = 0
+    memory: int
+    changed: int
+    fresh: int
 
 
 def plan_table(
@@ -87,22 +86,25 @@ def plan_table(
     known = _known(life, committed)
     if reason := life.refused or (known is not None and known[0].refused):
         raise RejectedError(reason)
+    files = [file for _, file in found]
     for segment, file in found:
         if segment.table in source.keys:
-            _check_columns(file.key, file)
+            _check_given(file)
     shape = _shape(life, source.keyed, committed)
     if shape is None:
         return None
     target, notes, added = shape
     by_user = any(segment.table in source.keys for segment in life.segments)
     target = replace(target, given=by_user, shard=shard)
-    unlogged = {name for _, file in found for name in file.unlogged}
+    unlogged = {name for file in files for name in file.unlogged}
     unlogged |= set(known[0].unlogged if known is not None else ())
     target, notes = _without(target, unlogged, notes)
     if not target.key:
-        raise RejectedError(_no_key([file for _, file in found]))
+        raise RejectedError(_no_key(files))
     _check_key(target.columns, target.key)
-    _check_names(target, ours if shard is None else (*ours, SHARD))
+    ours = ours if shard is None else (*ours, SHARD)
+    if taken := [name for name in target.columns.names if name.casefold() in ours]:
+        raise RejectedError(f"its column {taken[0]} has a name that the lake needs")
     base, reshaped = None, False
     if known is not None and not (found and not any(known[1])):  # no rows have no shape
         base = _base(life, known, target, stamp)
@@ -111,33 +113,32 @@ def plan_table(
         same = all(each == Source(name) for name, each in base.sources.items())
         reshaped = not (same and known[0].columns.equals(target.columns))
     pieces = tuple(_pieces(life, found, target))
-    partial = any(file.partial for _, file in found)
+    partial = any(file.partial for file in files)
     origins = (*pieces, *((base,) if base else ()))
     one_key = all(each.key == target.key for each in origins)
     one_key = one_key and not any(each.sources[key].steps for each in origins for key in target.key)
-    moved = any(file.moved for _, file in found)
     before = len(base.paths) if base is not None else None
-    memory = fresh = sum(file.memory for _, file in found)
+    memory = fresh = sum(file.memory for file in files)
     if known is not None:
         memory += sum(each.memory for each in known[0].placed)
-    buckets = _bucket_count(memory, before) if one_key and not (partial and moved) else 1
+    one = not one_key or (partial and any(file.moved for file in files))
+    buckets = 1 if one else _bucket_count(memory, before)
     if base is not None:
         reshaped = reshaped or buckets != before or not one_key
         if known is not None and life.base and any(file.deleted for file in known[0].data):
             base = replace(base, deleted=source.deleted(life.base))
+    rows = TableRows(
+        target.columns,
+        target.key,
+        (None,) * buckets,
+        unseen=0 if known is None else known[0].unseen,
+        notes=notes,
+        unlogged=tuple(sorted(unlogged)),
+        added=added,
+    )
+    changed = sum(file.rows for file in files)
     return TablePlan(
-        target,
-        pieces,
-        base,
-        buckets,
-        reshaped,
-        partial,
-        notes,
-        tuple(sorted(unlogged)),
-        memory,
-        added,
-        sum(file.rows for _, file in found),
-        fresh,
+        target, rows, known, pieces, base, buckets, reshaped, partial, memory, changed, fresh
     )
 
 
@@ -188,10 +189,13 @@ def _shape(
 ) -> tuple[Target, tuple[str, ...], tuple[tuple[str, str | None, str | None], ...]] | None:
     """The table's columns and key at the end of its life: those that its newest rows have.
 
-    With notes, and the columns that it has besides, of which no row is known (`TablePlan.added`).
+    With notes, and the columns that it has besides, of which no row is known (`TableRows.added`).
     """
     emptied = []  # that have no columns but those from before a TRUNCATE
-    while not (found := _told(life, files)) and life.base not in committed:
+    while True:
+        found = [file for _, file in _overlapping(life, files) if not file.derived]
+        if found or life.base in committed:
+            break
         if (before := life.before) is None:
             return None
         emptied.append(life)
@@ -214,11 +218,6 @@ def _shape(
         f"its column {name} is there with the first row that has it" for name, _, _ in lineage.added
     )
     return Target(columns, key), notes, lineage.added
-
-
-def _told(life: Life, files: Mapping[str, Sequence[ChangeFile]]) -> list[ChangeFile]:
-    """The files that tell a life's columns."""
-    return [file for _, file in _overlapping(life, files) if not file.derived]
 
 
 def _added_before(current: TableRows) -> Alteration:
@@ -302,9 +301,9 @@ def _no_key(files: Sequence[ChangeFile]) -> str:
     return "it has no primary key"
 
 
-def _check_columns(key: Sequence[str], file: ChangeFile) -> None:
-    """Raises `RejectedError` where a file lacks a column of the given key."""
-    if strange := [name for name in key if name not in file.columns.names]:
+def _check_given(file: ChangeFile) -> None:
+    """Raises `RejectedError` where a file lacks a column of its given key."""
+    if strange := [name for name in file.key if name not in file.columns.names]:
         raise RejectedError(
             f"the key given for it has {', '.join(strange)}, and its columns are "
             f"{', '.join(file.columns.names)}"
@@ -320,11 +319,6 @@ def _check_key(columns: pa.Schema, key: Sequence[str]) -> None:
                 " without a member are read alike, so that two rows may have one key: remove that"
                 " member, then empty the table and fill it again, or give another key (--keys)"
             )
-
-
-def _check_names(target: Target, ours: Collection[str]) -> None:
-    if taken := [name for name in target.columns.names if name.casefold() in ours]:
-        raise RejectedError(f"its column {taken[0]} has a name that the lake needs")
 
 
 def _bucket_count(memory: int, before: int | None) -> int:

@@ -15,8 +15,7 @@ from tailrace.spark.parquet.deleted import NO_ROWS, deleted_rows, joined, withou
 from tailrace.spark.parquet.footer import row_groups, written_schema
 from tailrace.spark.state.current import raw
 from tailrace.spark.state.current.flat import SEQ, STAMP, flatten, shaped
-from tailrace.spark.state.current.fold import as_entries, entries
-from tailrace.spark.state.current.partial import as_changes
+from tailrace.spark.state.current.fold import as_changes, as_entries, entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -80,7 +79,7 @@ class Piece:
     def entries(self, target: Target) -> Iterator[pa.Table]:
         """The entries of the changes, if all images are full. Raises `RejectedError`."""
         for flat in self.flats(target, whole=True):
-            yield entries(flat, target.key, given=target.given)
+            yield entries(flat, target)
 
 
 @dataclass(frozen=True)

@@ -213,7 +213,7 @@ class _Run:
         is_last = stage is self._last[stage.table] and stage.high is None
         # Of versions before an ALTER TABLE none may have ended: then no file has their columns.
         closed = final if is_last or end is not None else staged
-        return _Versions(plan, rows, final if is_last else staged, end, closed)
+        return _Versions(plan, final if is_last else staged, end, closed)
 
     def _rows(self, stage: Stage) -> State | None:
         """What a stage begins with."""
