@@ -121,11 +121,12 @@ class PatchedTable(Unit):
                 continue
             places = (*current.files[part::count], *current.tails)
             files = [file for file in places if file is not None]
+            mine = [path if at % count == part else None for at, path in enumerate(base.paths)]
             due = [bucket for bucket in worn if bucket % count == part]
             size = _key_bytes(plan, files) + plan.fresh // count + sum(worn[each] for each in due)
             found[part] = PatchJob(
                 plan.target,
-                base.only(base.paths[part::count], base.tails),
+                base.only(mine, base.tails),
                 plan.pieces if count == 1 else (),
                 cut,
                 False,
@@ -235,8 +236,8 @@ def _without(file: DataFile | None, path: str | None, deleted: Mapping[str, Rows
 class PatchJob(Work):
     """Keep changes separately from the files of ``base``, in a file of their own.
 
-    They are those of keys of one of some ``parts``, and the base's bucket files those that have
-    such keys; its tails are all that there are. The rows of the tails ``swallowed`` go into the new
+    They are those of keys of one of some ``parts``, and the base has the bucket files of such keys;
+    its tails are all that there are. The rows of the tails ``swallowed`` go into the new
     one. Bucket files in ``rewrites`` are written again without their deleted rows. It reads about
     ``size`` bytes: of most files keys alone.
     """
@@ -259,7 +260,7 @@ class PatchJob(Work):
         for _, tables in self.entries():  # they have the target's key
             fresh = gathered(fresh, tables, target)
         texts = [each for each in map(raw.beside, key) if each in fresh.schema.names]
-        found, known = find(self.base, fresh.select([*key, *texts]), target, self.part, self.parts)
+        found, known = find(self.base, fresh.select([*key, *texts]), target)
         rows, unseen = alive(merge([as_entries(known), fresh], target))
         more = self._swallowed_rows(found)
         rows = pa.concat_tables([rows, *more], promote_options="default")

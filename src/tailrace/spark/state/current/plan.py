@@ -75,10 +75,10 @@ def plan_table(
 ) -> TablePlan | None:
     """The plan for a table; None where nothing tells its columns, or it is not there any more.
 
-    ``committed`` are the states of the version before, by table, with the paths of their files.
-    ``ours`` names the fields after the table's columns; with ``shard`` they have ``_source`` before
-    them. ``stamp`` is the field that has a row's time. Raises `RejectedError` where there can be no
-    state.
+    Its base knows the rows that are deleted from its files. ``committed`` are the states of the
+    version before, by table, with the paths of their files. ``ours`` names the fields after the
+    table's columns; with ``shard`` they have ``_source`` before them. ``stamp`` is the field that
+    has a row's time. Raises `RejectedError` where there can be no state.
     """
     found = _overlapping(life, source.keyed)
     if life.dropped and not found:
