@@ -25,9 +25,9 @@ from tailrace.values.temporal import given_time
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tailrace.spark.record.present import Bits
     from tailrace.spark.state.current.lineage import Source
 
-    Bits = np.ndarray[Any, np.dtype[np.bool_]]
     Numbers = np.ndarray[Any, np.dtype[Any]]
 
 

@@ -212,19 +212,22 @@ def _with_absent(
     order = images.order
     after, before = images.present("after"), images.present("before")
     updates = flat.operations == UPDATE
-    _check_keys(before, updates | (flat.operations == DELETE), order, target, sources)
+    takes = updates | (flat.operations == DELETE)
+    for name in target.key:
+        place = order.get(sources[name].name or "")
+        if place is None or not before[takes, place].all():
+            raise RejectedError(f"the images of its changes lack the key column {name}")
     present = np.full((len(updates), len(target.columns)), True)
     rows = flat.rows
     for index, field in enumerate(target.columns):
-        name = sources[field.name].name
-        if name is None:
+        column = sources[field.name].name
+        if column is None:
             continue
-        place = order[name]
-        has, spare = after[:, place], before[:, place]
+        has, spare = after[:, order[column]], before[:, order[column]]
         kept = updates & ~has & spare
         present[:, index] = has | kept
         if kept.any():
-            values, text = images.take("before", name)
+            values, text = images.take("before", column)
             found = carried(values, text, sources[field.name], field, there=kept)
             text, values = found.texts, found.values
             if (bad := found.unknown & kept).any():
@@ -235,15 +238,6 @@ def _with_absent(
                 empty = pa.chunked_array([pa.nulls(rows.num_rows, pa.string())])
                 rows = put(rows, beside, kept, empty if text is None else text)
     return Flat.of(rows, flat.old, flat.operations, present, target)
-
-
-def _check_keys(
-    before: Bits, rows: Bits, order: dict[str, int], target: Target, sources: Mapping[str, Source]
-) -> None:
-    for name in target.key:
-        place = order.get(sources[name].name or "")
-        if place is None or not before[rows, place].all():
-            raise RejectedError(f"the images of its changes lack the key column {name}")
 
 
 def put(rows: pa.Table, name: str, mask: Bits, values: pa.ChunkedArray) -> pa.Table:

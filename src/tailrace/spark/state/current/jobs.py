@@ -301,10 +301,9 @@ class Unit:
         """The job for a bucket; None where what there is of it stays."""
         plan = self.plan
         has_rows = base is not None and any((*base.paths, *base.tails))
-        needed = bool(pieces or spills) or (has_rows and plan.reshaped)
-        if plan.buckets == 1:  # it has a file in any case, for its columns
-            needed = needed or base is None or plan.reshaped
-        if not needed:
+        one = plan.buckets == 1  # it has a file in any case, for its columns
+        remade = plan.reshaped and (has_rows or one)
+        if not (pieces or spills or remade or (one and base is None)):
             return None
         return FoldJob(plan.target, base, pieces, spills, plan.partial, self.out())
 
