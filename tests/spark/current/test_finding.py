@@ -13,12 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from tailrace.spark.parquet import footer
-from tailrace.spark.parquet.file import ParquetFile
-from tailrace.spark.state.current import finding, raw, rows
+from tailrace.spark.parquet.data_folder import DataFolder
+from tailrace.spark.state.current import finding, jobs, raw, rows
 from tailrace.spark.state.current.flat import Target
 from tailrace.spark.state.current.fold import key_columns
 from tailrace.spark.state.current.keys import buckets
-from tailrace.spark.state.current.pieces import Base
+from tailrace.spark.state.current.rows import Base
 from tests.spark.replay import Given
 
 EARLY, DAY, LATE = (
@@ -76,8 +76,9 @@ def written(rows_, target, path, manner):
         order = rows_.select(target.key).append_column(rows.RAW, raw.as_map(len(rows_), texts))
         pq.write_table(order, path, row_group_size=2, store_schema=False)
         return
-    file = ParquetFile(Path(path), bounded=target.key, plain=manner == "plain")
-    rows.write_rows(full, target, file, ())
+    folder = DataFolder(Path(path).parent, plain=manner == "plain")
+    _, made = jobs.FoldJob(target, None, (), (), False, folder).write(full, folder)
+    Path(made).rename(path)
 
 
 @pytest.mark.slow
@@ -96,7 +97,7 @@ def test_all_rows_of_touched_keys_are_found(tmp_path, manner):
         places = buckets(key_columns([every], key), BUCKETS)
         paths = [str(tmp_path / f"{number}-{bucket}.parquet") for bucket in range(BUCKETS)]
         tail = str(tmp_path / f"{number}-tail.parquet")
-        with mock.patch.object(rows, "ROW_GROUP", 2):
+        with mock.patch.object(jobs, "ROW_GROUP", 2):
             for bucket, path in enumerate(paths):
                 written(every.filter(pa.array(places == bucket)), target, path, manner)
             written(every, target, tail, manner)

@@ -5,12 +5,11 @@ from unittest import mock
 import pyarrow as pa
 import pytest
 
-from tailrace.spark.manifest.manifest import DataFile
+from tailrace.spark.manifest.manifest import DataFile, TableRows
 from tailrace.spark.parquet.data_folder import DataFolder
-from tailrace.spark.state.current import making
+from tailrace.spark.state.current import jobs
 from tailrace.spark.state.current.flat import Target
-from tailrace.spark.state.current.jobs import Done, Work
-from tailrace.spark.state.current.making import Unit, make
+from tailrace.spark.state.current.jobs import Done, Unit, Work, make
 from tailrace.spark.state.current.plan import TablePlan
 from tailrace.spark.state.failure import RejectedError
 
@@ -38,10 +37,12 @@ def run(job, arguments):
 
 
 def made(folder, *buckets):
-    plan = TablePlan(TARGET, (), None, len(buckets), False, False)
-    unit = OfBuckets(plan, None, lambda: DataFolder(folder))
+    count = len(buckets)
+    rows = TableRows(TARGET.columns, TARGET.key, (None,) * count)
+    plan = TablePlan(TARGET, rows, None, (), None, count, False, False, 0, 0, 0)
+    unit = OfBuckets(plan, lambda: DataFolder(folder))
     spills = {number: [each] for number, each in enumerate(buckets) if each}
-    with mock.patch.object(making, "_cut_all", return_value={"t": spills}):
+    with mock.patch.object(jobs, "_cut_all", return_value={"t": spills}):
         return make({"t": unit}, run, folder)["t"]
 
 

@@ -6,6 +6,7 @@ from tailrace.columns import TableChange
 from tailrace.spark.manifest.manifest import TableRows
 from tailrace.spark.state.current.plan import has_begun, plan_table
 from tailrace.spark.state.current.timeline import lives, stages
+from tailrace.spark.state.source_changes import SourceChanges
 
 STATE = (TableRows(pa.schema([("a", pa.int64())]), ("a",), (None,)), (None,))
 
@@ -15,7 +16,8 @@ def test_a_table_that_is_emptied_in_each_of_many_transactions():
     changes = [TableChange(number, "truncate", "d.t") for number in range(1, 3000)]
     life = lives(["d.t"], (), changes, lambda _: True)["d.t"]
     assert has_begun(life, {}, {"d.t": STATE})
-    assert plan_table(life, {}, {"d.t": STATE}).target.columns.names == ["a"]
+    source = SourceChanges((), {}, {}, out=None)
+    assert plan_table(life, source, {"d.t": STATE}).target.columns.names == ["a"]
     assert stages(["d.t"], (), changes, lambda _: True)[-1].depth == 2999
 
 

@@ -12,7 +12,7 @@ from tailrace.spark.lake.iceberg.catalog import own_catalog
 from tailrace.spark.lake.iceberg.deletes import read_deletes, taken_up, write_deletes
 from tailrace.spark.lake.lake import open_store
 from tailrace.spark.state.built import Built
-from tailrace.spark.state.current import rows as current_rows
+from tailrace.spark.state.current import jobs
 from tests.spark.lake.making import COLUMNS, begun, made, row, state
 from tests.spark.lake.patching import NAME, expected, iceberg_rows, names, patch
 
@@ -92,7 +92,7 @@ def test_a_delete_file_takes_up_those_that_are_not_larger():
 
 def test_readers_skip_no_file_by_the_bounds_of_texts(tmp_path, monkeypatch):
     """Parquet has no bounds of a row group with a text over 4,096 bytes: then no file has any."""
-    monkeypatch.setattr(current_rows, "ROW_GROUP", 2)
+    monkeypatch.setattr(jobs, "ROW_GROUP", 2)
     created = "CREATE TABLE shop.t (k TEXT NOT NULL, PRIMARY KEY (k(100)))"
     table = tailrace.Table.parse(created, flavour="mysql")
     logs = tmp_path / "logs"

@@ -22,8 +22,7 @@ import pyarrow.compute as pc
 from tailrace.spark.manifest.manifest import DataFile
 from tailrace.spark.parquet.file import NO_NAMES, ParquetFile
 from tailrace.spark.parquet.footer import opened, row_groups, written_schema
-from tailrace.spark.state.current.pieces import bytes_in
-from tailrace.spark.state.current.rows import ROW_GROUP
+from tailrace.spark.state.current.rows import ROW_GROUP, bytes_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

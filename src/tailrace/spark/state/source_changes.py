@@ -86,8 +86,11 @@ class SourceChanges:
         """What statements did to tables, in order."""
         return table_changes(self.splits)
 
-    def lacking(self, names: Iterable[str | None]) -> Failure | None:
-        """The failure of a table that has rows of the tables ``names``, where these are missing."""
+    def lacking(self, names: Iterable[str | None], before: str | None) -> Failure | None:
+        """The failure of a table that has rows of the tables ``names``, where these are missing; or
+        that had the name ``before``, of a restarted one: RENAME TABLE alone does not bring its rows
+        back.
+        """
         given = list(dict.fromkeys(name for name in names if name is not None))
         if found := tuple(name for name in given if name in self.aside):
             return Failure(f"it has rows of {', '.join(found)}, which is set aside", found)
@@ -96,15 +99,9 @@ class SourceChanges:
                 f"it has rows of {', '.join(found)} from before it was set aside (RENAME TABLE), "
                 "and to read these again takes the log from the lake's begin on"
             )
+        if before is not None and before in self.restarted:
+            return rejection(f"it has rows of {before}, which is set aside", (before,))
         return None
-
-    def outdated(self, before: str | None) -> Failure | None:
-        """The failure of a table that had the name ``before``, of a restarted one: RENAME TABLE
-        alone does not bring its rows back.
-        """
-        if before is None or before not in self.restarted:
-            return None
-        return rejection(f"it has rows of {before}, which is set aside", (before,))
 
 
 def _keyed(file: ChangeFile, key: Sequence[str]) -> ChangeFile:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from tailrace.columns.arrays import METADATA_FIELDS
 from tailrace.columns.text.row_json import images_to_json, null_documents
 from tailrace.spark.record.types import plain_type
-from tailrace.spark.state.current.conform import conform
+from tailrace.spark.state.current.conversions import conform
 
 if TYPE_CHECKING:
     from collections.abc import Callable

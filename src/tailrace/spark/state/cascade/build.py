@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tailrace.spark.state.cascade.jobs import Played
     from tailrace.spark.state.cascade.keys import Link
     from tailrace.spark.state.changelog import ChangeFile
-    from tailrace.spark.state.current.pieces import Base
+    from tailrace.spark.state.current.rows import Base
     from tailrace.spark.state.source_changes import SourceChanges
 
 _ROUNDS: Final = 1 << 12
@@ -193,7 +193,7 @@ class _Work:
         source = self.source
         if life is None:
             return None
-        plan = plan_table(life, source.keyed, source.committed, given=source.keys)
+        plan = plan_table(life, source, source.committed)
         if plan is None:
             return None
         target = plan.target
@@ -213,9 +213,7 @@ class _Work:
         files = tuple(source.files.get(name, ()))
         names = files[-1].names if files else "log"
         rows = Rows(name, some, target.columns, plan.pieces, plan.partial, files, names)
-        if plan.base is None or life.base is None:
-            return rows, None
-        return rows, replace(plan.base, deleted=source.deleted(life.base))
+        return rows, plan.base
 
 
 def _one_by_one(base: Base | None) -> Iterator[Base]:

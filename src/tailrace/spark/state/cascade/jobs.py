@@ -34,7 +34,6 @@ from tailrace.spark.state.current.flat import (
 )
 from tailrace.spark.state.current.fold import key_columns
 from tailrace.spark.state.current.keys import dense
-from tailrace.spark.state.current.pieces import base_rows, changes
 from tailrace.spark.state.failure import RejectedError
 from tailrace.spark.state.spill import read_spill, write_spill
 from tailrace.table_name import TableName
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
     from tailrace.spark.state.cascade.values import Comparison
     from tailrace.spark.state.changelog import ChangeFile
     from tailrace.spark.state.current.flat import Bytes, Flat, Target
-    from tailrace.spark.state.current.pieces import Base, Piece
+    from tailrace.spark.state.current.rows import Base, Piece
 
 MARK: Final = "cascade"
 """The key in ``_raw`` under which a change that a foreign key made has that key."""
@@ -149,7 +148,7 @@ def find(job: FindJob) -> str | None:
     """Write the rows that are asked for to a file, and give its path; None: there are none."""
     asked = [(each, read_spill(each.path)) for each in job.asked]
     found = []
-    for rows in base_rows(job.base, job.target, only_its_columns=True):
+    for rows in job.base.rows(job.target, only_its_columns=True):
         mask = np.zeros(rows.num_rows, np.bool_)
         for each, values in asked:
             mask |= matches(rows, each.columns, each.comparisons, values)
@@ -386,7 +385,7 @@ class _Table:
     def _changes(self) -> Flat | None:
         """The logged changes, where any of the rows are asked for."""
         pieces, whole = self.rows.pieces if self._asked else (), not self.rows.partial
-        flats = [each for piece in pieces for each in changes(piece, self.rows.target, whole=whole)]
+        flats = [each for piece in pieces for each in piece.flats(self.rows.target, whole=whole)]
         return joined(flats) if flats else None
 
     def _concerned(self, flat: Flat, *keys: pa.Table) -> Bits:

@@ -2,79 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from tailrace.spark.state.built import Built, failed
-from tailrace.spark.state.current.jobs import FoldJob
-from tailrace.spark.state.current.making import Unit, make
-from tailrace.spark.state.current.patch import PatchJob
-from tailrace.spark.state.current.patching import jobs, parts, patched, swallowed
+from tailrace.spark.state.current.jobs import Unit, make
+from tailrace.spark.state.current.patching import PatchedTable, parts
 from tailrace.spark.state.current.plan import has_begun, plan_table
 from tailrace.spark.state.current.timeline import lives
 from tailrace.spark.state.failure import Failure, attempt, rejection
 from tailrace.spark.state.source_changes import SourceTable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from tailrace.spark.runtime.tasks import Runner
-    from tailrace.spark.state.built import State
-    from tailrace.spark.state.current.jobs import Done, Work
-    from tailrace.spark.state.current.making import Spills
     from tailrace.spark.state.current.patching import Patches
-    from tailrace.spark.state.current.pieces import Base, Piece
-    from tailrace.spark.state.current.plan import TablePlan
     from tailrace.spark.state.current.timeline import Life
     from tailrace.spark.state.source_changes import SourceChanges
-
-
-class _Fold(Unit):
-    """A table whose buckets are rewritten where they have changes."""
-
-    def job(
-        self, base: Base | None, pieces: tuple[Piece, ...], spills: tuple[str, ...]
-    ) -> Work | None:
-        plan = self.plan
-        has_rows = base is not None and any((*base.paths, *base.tails))
-        needed = bool(pieces or spills) or (has_rows and plan.reshaped)
-        if plan.buckets == 1:  # it has a file in any case, for its columns
-            needed = needed or base is None or plan.reshaped
-        if not needed:
-            return None
-        return FoldJob(plan.target, base, pieces, spills, plan.partial, self.out())
-
-
-@dataclass(frozen=True)
-class _Patch(Unit):
-    """A table whose changes are kept separately from its files, by jobs for ``count`` parts."""
-
-    count: int
-    limits: Patches
-
-    @property
-    def to_cut(self) -> TablePlan:
-        return replace(self.plan, base=None, buckets=self.count)
-
-    def size(self, job: Work) -> int:
-        return job.reads if isinstance(job, PatchJob) else 0
-
-    def jobs(self, spills: Spills) -> dict[int, Work]:
-        found = jobs(self.plan, self._state, self.count, spills, self.limits, self.out())
-        return {job.part: job for job in found}
-
-    @property
-    def _state(self) -> State:
-        begun = self.kept(tails=True)
-        return begun.rows, begun.paths
-
-    def built(self, results: Mapping[int, Done]) -> Built:
-        taken = swallowed(self._state[0].tails, self.plan.changed, self.limits)
-        done = [*results.values()]
-        rows, paths, deleted = patched(self._state, taken, done)
-        return Built(rows, paths, seconds=sum(each.seconds for each in done), deleted=deleted)
 
 
 def build(
@@ -99,7 +46,8 @@ def build(
             if name in source.aside | source.strangers:
                 continue
             table = SourceTable(source.source, name)
-            cause = source.lacking(_names(life)) or source.outdated(life.had)
+            names = (life.base, *(segment.table for segment in life.segments))
+            cause = source.lacking(names, life.had)
             if cause is not None:
                 built[table] = _last(source, name, life, cause)
                 continue
@@ -121,28 +69,13 @@ def build(
 
 def _unit(name: str, life: Life, source: SourceChanges, patches: Patches | None) -> Unit | None:
     """How a table is made; None where it does not exist, or nothing tells its columns."""
-    plan = plan_table(life, source.keyed, source.committed, given=source.keys, shard=source.shard)
+    plan = plan_table(life, source, source.committed, shard=source.shard)
     if plan is None:
         return None
-    before = source.committed[life.base] if life.base is not None else None
-    if (
-        before is not None
-        and life.base is not None
-        and plan.base is not None
-        and any(file.deleted for file in before[0].data)
-    ):
-        plan = replace(plan, base=replace(plan.base, deleted=source.deleted(life.base)))
     out = partial(source.out, "current", name, plan.target.columns)
-    if patches is not None and (count := parts(plan, before, patches)):
-        return _Patch(plan, before, out, count, patches)
-    return _Fold(plan, before, out)
-
-
-def _names(life: Life) -> Iterator[str | None]:
-    """The tables whose rows it has."""
-    yield life.base
-    for segment in life.segments:
-        yield segment.table
+    if patches is not None and (count := parts(plan, patches)):
+        return PatchedTable(plan, out, count, patches)
+    return Unit(plan, out)
 
 
 def _last(source: SourceChanges, name: str, life: Life, cause: Failure) -> Built:

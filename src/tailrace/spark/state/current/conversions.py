@@ -1,9 +1,15 @@
-"""The list of exact conversions (`tailrace.schema.conversions`), done to Arrow columns in bulk."""
+"""Rows of a table as it was, in the columns of the table as it is: after ALTER TABLE, in bulk.
+
+The list of exact conversions (`tailrace.schema.conversions`) is done to Arrow columns here.
+"""
 
 from __future__ import annotations
 
+import datetime as dt
 import decimal
-from dataclasses import dataclass
+import re
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -12,12 +18,16 @@ import pyarrow.compute as pc
 
 from tailrace.constants import ColumnType
 from tailrace.schema.conversions import Conversion, How, Sure, bounds, kept_members
-from tailrace.values.schema import BLOB_TYPES
+from tailrace.spark.state.failure import RejectedError
+from tailrace.values.surrogates import escaped, has_surrogates
+from tailrace.values.temporal import given_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    Bits = np.ndarray[Any, np.dtype[np.bool_]]
+    from tailrace.spark.record.present import Bits
+    from tailrace.spark.state.current.lineage import Source
+
     Numbers = np.ndarray[Any, np.dtype[Any]]
 
 
@@ -50,6 +60,67 @@ class Values:
     values: pa.ChunkedArray
     texts: pa.ChunkedArray | None
     unknown: Bits
+
+
+def _is_number(arrow: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(arrow) or pa.types.is_decimal(arrow))
+
+
+def conform(column: pa.ChunkedArray, arrow: pa.DataType, name: str) -> pa.ChunkedArray:
+    """The same values in another Arrow type. Raises `RejectedError` where it does not hold them."""
+    old = column.type
+    if pa.types.is_dictionary(old):
+        column, old = column.cast(old.value_type), old.value_type
+    if old == arrow:
+        return column
+    if column.null_count == len(column):
+        return pa.chunked_array([pa.nulls(len(column), arrow)])
+    if _is_number(old) and _is_number(arrow):
+        with suppress(pa.ArrowInvalid):
+            return column.cast(arrow)
+    raise RejectedError(
+        f"its column {name} was changed from {old} to {arrow}, and what the server made of the "
+        "older values is not in the log"
+    )
+
+
+def carried(
+    column: pa.ChunkedArray,
+    texts: pa.ChunkedArray | None,
+    source: Source,
+    field: pa.Field,
+    *,
+    there: Bits | None = None,
+    key: bool = False,
+) -> Values:
+    """The values that rows from before have in a column of the table as it is, and their texts.
+
+    Those of a ``key`` must be known, and equal to what they were: else they would be another row's.
+    """
+    before = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+    found = Values(before, texts, np.zeros(len(column), np.bool_))
+    for number, step in enumerate(source.steps):
+        last = found.values
+        found = converted(found, step, there=there)
+        if key and (found.unknown.any() or _changed(last, found.values, step)):
+            raise RejectedError(step.reason)
+        if step.conversion is None:  # only NULL is known, until it may not be any more
+            nulls = any(each.nulls for each in source.steps[number + 1 :])
+            unknown = found.unknown | (nulls if there is None else nulls & there)
+            return Values(pa.chunked_array([pa.nulls(len(column), field.type)]), None, unknown)
+    values = found.values
+    if values.type != field.type and found.unknown.any():
+        values = pc.if_else(pa.array(~found.unknown), values, None)
+    return replace(found, values=conform(values, field.type, field.name))
+
+
+def _changed(before: pa.ChunkedArray, after: pa.ChunkedArray, step: Step) -> bool:
+    how = step.conversion.how if step.conversion is not None else How.SAME
+    return how not in _SAME_KEYS and not (before.type == after.type and before.equals(after))
+
+
+_SAME_KEYS: Final = frozenset({How.SAME, How.NUMBER, How.DIGITS})
+"""What makes different keys of different ones, in an order of their own."""
 
 
 def converted(before: Values, step: Step, *, there: Bits | None = None) -> Values:
@@ -189,7 +260,7 @@ def _text(column: pa.ChunkedArray, entry: Conversion) -> tuple[pa.ChunkedArray, 
     bad = _none(column)
     if entry.ascii_only:
         column, bad = _ascii(column)
-    if _is_fixed(entry.new) and not _is_fixed(entry.old):
+    if entry.new.type is ColumnType.STRING and entry.old.type is not ColumnType.STRING:
         column = pc.utf8_rtrim(column, " ")
     if entry.width is not None:
         bad |= _true(pc.greater(pc.utf8_length(column), entry.width))
@@ -214,13 +285,9 @@ def _bytes(column: pa.ChunkedArray, entry: Conversion) -> tuple[pa.ChunkedArray,
         column = column.cast(pa.binary())
     width = entry.width or 0
     bad |= _true(pc.greater(pc.binary_length(column), width))
-    if _is_fixed(entry.new):
+    if entry.new.type is ColumnType.STRING:
         column = _each_value(column, lambda value: value.ljust(width, b"\0"))
     return column, bad
-
-
-def _is_fixed(column: Any) -> bool:
-    return column.type is ColumnType.STRING and column.type not in BLOB_TYPES
 
 
 def _members(column: pa.ChunkedArray, entry: Conversion) -> tuple[pa.ChunkedArray, Bits]:
@@ -326,3 +393,57 @@ _HOW: Final = {
     How.MEMBER: _members,
     How.FRACTION: _fraction,
 }
+
+
+# --- defaults ------------------------------------------------------------------------------------
+
+
+def default(source: Source, arrow: pa.DataType, rows: int) -> tuple[pa.Array, pa.Array | None]:
+    """A column of the default's value; and, where no typed value is it, of its text.
+
+    Raises `RejectedError` where the default cannot be told.
+    """
+    if source.unknown is not None or source.text is None:
+        return pa.nulls(rows, arrow), None
+    if pa.types.is_string(arrow) and has_surrogates(source.text):
+        return pa.nulls(rows, arrow), pa.repeat(pa.scalar(escaped(source.text)), rows)
+    try:
+        value = _value(source.text, arrow)
+        if value is not None:
+            return pa.repeat(pa.scalar(value, arrow), rows), None
+    except (ValueError, ArithmeticError, pa.ArrowException) as error:
+        raise RejectedError(
+            f"a column was added to it with the default {source.text!r}, which is no {arrow}"
+        ) from error
+    return pa.nulls(rows, arrow), pa.repeat(pa.scalar(source.text), rows)
+
+
+_DATE: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?:[ T](\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?)?\Z")
+
+
+def _value(text: str, arrow: pa.DataType) -> Any:
+    """The value of a default's text; None where only the text itself can say it (zero dates)."""
+    if pa.types.is_integer(arrow):
+        return int(decimal.Decimal(text).quantize(decimal.Decimal(1), decimal.ROUND_HALF_UP))
+    if pa.types.is_decimal(arrow):
+        step = decimal.Decimal(1).scaleb(-arrow.scale)
+        with decimal.localcontext(prec=80):
+            return decimal.Decimal(text).quantize(step, decimal.ROUND_HALF_UP)
+    if pa.types.is_floating(arrow):
+        return float(text)
+    if pa.types.is_string(arrow):
+        return text
+    if pa.types.is_binary(arrow):
+        return text.encode("ascii")
+    if pa.types.is_duration(arrow):
+        return dt.timedelta(microseconds=given_time(text, 6))
+    if not (found := _DATE.match(text)):
+        raise ValueError(text)
+    year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
+    if not (year and month and day):
+        return None
+    if pa.types.is_date(arrow):
+        return dt.date(year, month, day)
+    micros = int((found[7] or "").ljust(6, "0"))
+    zone = dt.UTC if arrow.tz else None
+    return dt.datetime(year, month, day, hour, minute, second, micros, zone)

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from tailrace.spark.parquet.deleted import deleted_rows
 from tailrace.spark.parquet.footer import opened
 from tailrace.spark.state.current import raw
-from tailrace.spark.state.current.conform import conform
+from tailrace.spark.state.current.conversions import conform
 from tailrace.spark.state.current.fold import key_columns
 from tailrace.spark.state.current.keys import buckets, dense, hashes
 from tailrace.spark.state.current.rows import RAW
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tailrace.spark.record.present import Bits
     from tailrace.spark.state.current.flat import Target
     from tailrace.spark.state.current.keys import Hashes
-    from tailrace.spark.state.current.pieces import Base
+    from tailrace.spark.state.current.rows import Base
 
 _ROOM: Final = 16
 """Places in a sieve for each key: so one of sixteen other rows passes it, at most."""
@@ -36,20 +36,18 @@ _LEAST: Final = 1 << 16
 _ODD: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
-def find(
-    base: Base, touched: pa.Table, target: Target, part: int = 0, parts: int = 1
-) -> tuple[dict[str, Rows], pa.Table]:
+def find(base: Base, touched: pa.Table, target: Target) -> tuple[dict[str, Rows], pa.Table]:
     """The numbers of the rows with touched keys in each of the base's files, and these rows' keys.
 
-    The base has every ``parts``-th bucket file, from that of bucket ``part`` on. Its deleted rows
-    are passed over; files without any are left out of the first result. ``touched`` has the columns
-    of the target's key (and their columns of texts, `raw.beside`), each key once, of these buckets.
+    The base's deleted rows are passed over; files without any are left out of the first result.
+    ``touched`` has the columns of the target's key (and their columns of texts, `raw.beside`), each
+    key once.
     """
     key = target.key
     sieve = _Sieve(touched, key)
     places: list[tuple[str, Rows]] = []
     passed: list[pa.Table] = []
-    for path, wanted in _wanted(base, touched, key, part, parts):
+    for path, wanted in _wanted(base, touched, key):
         gone: Rows | None = None
         for first, rows in _keys(path, target, wanted):
             near = np.flatnonzero(sieve.passes(rows))
@@ -106,15 +104,12 @@ class _Sieve:
         return found
 
 
-def _wanted(
-    base: Base, touched: pa.Table, key: Sequence[str], part: int, parts: int
-) -> Iterator[tuple[str, pa.Table]]:
+def _wanted(base: Base, touched: pa.Table, key: Sequence[str]) -> Iterator[tuple[str, pa.Table]]:
     """The files that may have touched keys, and which."""
     if touched.num_rows:
-        places = buckets(key_columns([touched], key), parts * len(base.paths))
-        for number, path in enumerate(base.paths):
-            inside = np.flatnonzero(places == part + parts * number)
-            if path is not None and len(inside):
+        places = buckets(key_columns([touched], key), len(base.paths))
+        for bucket, path in enumerate(base.paths):
+            if path is not None and len(inside := np.flatnonzero(places == bucket)):
                 yield path, touched.take(pa.array(inside))
         for path in base.tails:
             yield path, touched

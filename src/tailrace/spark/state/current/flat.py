@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -12,11 +13,13 @@ import pyarrow.compute as pc
 from tailrace.columns.arrays import OPERATIONS
 from tailrace.spark.record.present import Bits, bits
 from tailrace.spark.state.current import raw
-from tailrace.spark.state.current.conform import Source, carried, default
+from tailrace.spark.state.current.conversions import carried, default
 from tailrace.spark.state.failure import RejectedError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+    from tailrace.spark.state.current.lineage import Source
 
 INSERT, UPDATE, DELETE, SNAPSHOT = range(4)
 SEQ: Final = "_seq"
@@ -25,6 +28,8 @@ UNKNOWN: Final = "\0unknown"
 """A column that is true where a row has a default in it that the log does not tell."""
 
 Bytes = np.ndarray[Any, np.dtype[np.int8]]
+Taken = tuple[pa.ChunkedArray, pa.ChunkedArray | None, Bits | None]
+"""A column's values, their texts, and which rows are there (None: all)."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +46,14 @@ class Target:
     shard: str | None = None
 
 
+_OLD: Final = "\0old."
+_OPERATION: Final = "\0op"
+_PRESENT: Final = "\0present."
+
+
 @dataclass(frozen=True)
 class Flat:
-    """Changes of a table, in log order.
+    """Changes of a table, in log order, as one table that a spill file can hold.
 
     ``rows`` has the target's columns from the after images (NULLs in a delete), ``_seq``, ``_ts``,
     and columns of texts (`raw.beside`); ``old`` has the key's columns from the before images.
@@ -51,10 +61,51 @@ class Flat:
     images are full, else it tells for each row and target column whether ``rows`` has its value.
     """
 
-    rows: pa.Table
-    old: pa.Table
-    operations: Bytes
-    present: Bits | None
+    table: pa.Table
+
+    @classmethod
+    def of(
+        cls, rows: pa.Table, old: pa.Table, operations: Bytes, present: Bits | None, target: Target
+    ) -> Flat:
+        """The changes of these parts."""
+        rows = rows.append_column(_OPERATION, pa.array(operations))
+        for name in old.schema.names:
+            rows = rows.append_column(f"{_OLD}{name}", old.column(name))
+        if present is not None:
+            for name, column in zip(target.columns.names, present.T, strict=True):
+                rows = rows.append_column(f"{_PRESENT}{name}", pa.array(column))
+        return cls(rows)
+
+    @cached_property
+    def rows(self) -> pa.Table:
+        names = self.table.schema.names
+        return self.table.select(
+            [name for name in names if not name.startswith((_OLD, _OPERATION, _PRESENT))]
+        )
+
+    @cached_property
+    def old(self) -> pa.Table:
+        return self._part(_OLD)
+
+    @cached_property
+    def operations(self) -> Bytes:
+        found: Bytes = self.table.column(_OPERATION).to_numpy()
+        return found
+
+    @cached_property
+    def present(self) -> Bits | None:
+        columns = self._part(_PRESENT).columns  # NULL in changes that were joined with partial ones
+        found = [pc.fill_null(each, True).to_numpy() for each in columns]
+        return np.stack(found, axis=1) if found else None
+
+    def _part(self, mark: str) -> pa.Table:
+        names = [name for name in self.table.schema.names if name.startswith(mark)]
+        return self.table.select(names).rename_columns([name.removeprefix(mark) for name in names])
+
+
+def joined(flats: Sequence[Flat]) -> Flat:
+    """The changes of all, in sequence."""
+    return Flat(pa.concat_tables([each.table for each in flats], promote_options="default"))
 
 
 def flatten(changes: pa.Table, target: Target, sources: Mapping[str, Source]) -> Flat:
@@ -65,25 +116,15 @@ def flatten(changes: pa.Table, target: Target, sources: Mapping[str, Source]) ->
     """
     operations = operation_numbers(changes)
     images = _Images(changes)
-    columns: dict[str, pa.ChunkedArray] = {}
     there = operations != DELETE
-    unknown = np.zeros(changes.num_rows, np.bool_)
     present = images.present("after") if images.partial else None
-    for field in target.columns:
-        source = sources[field.name]
-        if source.name is None:
-            values, text = default(source, field.type, changes.num_rows)
-            unknown |= source.unknown is not None
-        else:
-            values, text = images.take("after", source.name)
-            key = field.name in target.key
-            has = there if present is None else there & present[:, images.order[source.name]]
-            found = carried(values, text, source, field, there=has, key=key)
-            values, text = found.values, found.texts
-            unknown |= found.unknown
-        columns[field.name] = values
-        if text is not None:
-            columns[raw.beside(field.name)] = text
+
+    def take(name: str) -> Taken:
+        has = there if present is None else there & present[:, images.order[name]]
+        return *images.take("after", name), has
+
+    columns = shaped(target, sources, changes.num_rows, take)
+    columns |= {SEQ: changes.column("_seq"), STAMP: changes.column("_ts")}
     old: dict[str, pa.ChunkedArray] = {}
     for name in target.key:
         before = sources[name].name
@@ -96,12 +137,36 @@ def flatten(changes: pa.Table, target: Target, sources: Mapping[str, Source]) ->
         old[name] = found.values
         if found.texts is not None:
             old[raw.beside(name)] = found.texts
-    columns[SEQ], columns[STAMP] = changes.column("_seq"), changes.column("_ts")
+    flat = Flat.of(pa.table(columns), pa.table(old), operations, None, target)
+    return _with_absent(flat, images, target, sources) if images.partial else flat
+
+
+def shaped(
+    target: Target, sources: Mapping[str, Source], rows: int, take: Callable[[str], Taken]
+) -> dict[str, pa.ChunkedArray]:
+    """So many rows in the target's columns, with columns of texts, and `UNKNOWN` where it is true.
+
+    ``sources`` says where the rows have each column, and ``take`` takes one that they have.
+    """
+    columns: dict[str, pa.ChunkedArray] = {}
+    unknown = np.zeros(rows, np.bool_)
+    for field in target.columns:
+        source = sources[field.name]
+        if source.name is None:
+            values, text = default(source, field.type, rows)
+            unknown |= source.unknown is not None
+        else:
+            values, text, there = take(source.name)
+            key = field.name in target.key
+            found = carried(values, text, source, field, there=there, key=key)
+            values, text = found.values, found.texts
+            unknown |= found.unknown
+        columns[field.name] = values
+        if text is not None:
+            columns[raw.beside(field.name)] = text
     if unknown.any():
         columns[UNKNOWN] = unknown_marks(unknown)
-    rows = pa.table(columns) if columns else pa.table({})
-    flat = Flat(rows, pa.table(old), operations, None)
-    return _with_absent(flat, images, target, sources) if images.partial else flat
+    return columns
 
 
 def unknown_marks(unknown: Bits) -> pa.ChunkedArray:
@@ -147,19 +212,22 @@ def _with_absent(
     order = images.order
     after, before = images.present("after"), images.present("before")
     updates = flat.operations == UPDATE
-    _check_keys(before, updates | (flat.operations == DELETE), order, target, sources)
+    takes = updates | (flat.operations == DELETE)
+    for name in target.key:
+        place = order.get(sources[name].name or "")
+        if place is None or not before[takes, place].all():
+            raise RejectedError(f"the images of its changes lack the key column {name}")
     present = np.full((len(updates), len(target.columns)), True)
     rows = flat.rows
     for index, field in enumerate(target.columns):
-        name = sources[field.name].name
-        if name is None:
+        column = sources[field.name].name
+        if column is None:
             continue
-        place = order[name]
-        has, spare = after[:, place], before[:, place]
+        has, spare = after[:, order[column]], before[:, order[column]]
         kept = updates & ~has & spare
         present[:, index] = has | kept
         if kept.any():
-            values, text = images.take("before", name)
+            values, text = images.take("before", column)
             found = carried(values, text, sources[field.name], field, there=kept)
             text, values = found.texts, found.values
             if (bad := found.unknown & kept).any():
@@ -169,16 +237,7 @@ def _with_absent(
             if text is not None or beside in rows.schema.names:
                 empty = pa.chunked_array([pa.nulls(rows.num_rows, pa.string())])
                 rows = put(rows, beside, kept, empty if text is None else text)
-    return Flat(rows, flat.old, flat.operations, present)
-
-
-def _check_keys(
-    before: Bits, rows: Bits, order: dict[str, int], target: Target, sources: Mapping[str, Source]
-) -> None:
-    for name in target.key:
-        place = order.get(sources[name].name or "")
-        if place is None or not before[rows, place].all():
-            raise RejectedError(f"the images of its changes lack the key column {name}")
+    return Flat.of(rows, flat.old, flat.operations, present, target)
 
 
 def put(rows: pa.Table, name: str, mask: Bits, values: pa.ChunkedArray) -> pa.Table:
@@ -188,63 +247,3 @@ def put(rows: pa.Table, name: str, mask: Bits, values: pa.ChunkedArray) -> pa.Ta
     if index < 0:
         return rows.append_column(name, pc.if_else(chosen, values, None))
     return rows.set_column(index, name, pc.if_else(chosen, values, rows.column(index)))
-
-
-_OLD: Final = "\0old."
-_OPERATION: Final = "\0op"
-_PRESENT: Final = "\0present"
-
-
-def pack(flat: Flat) -> pa.Table:
-    """All of it as one table, for a spill file."""
-    table = flat.rows.append_column(_OPERATION, pa.array(flat.operations))
-    for name in flat.old.schema.names:
-        table = table.append_column(f"{_OLD}{name}", flat.old.column(name))
-    if flat.present is not None:
-        packed = np.packbits(flat.present, axis=1, bitorder="little")
-        width = packed.shape[1]
-        bits = pa.Array.from_buffers(
-            pa.binary(width), len(packed), [None, pa.py_buffer(packed.tobytes())]
-        )
-        table = table.append_column(_PRESENT, bits)
-    return table
-
-
-def unpack(table: pa.Table, target: Target) -> Flat:
-    """What `pack` made a table of."""
-    names = table.schema.names
-    old = {name.removeprefix(_OLD): table.column(name) for name in names if name.startswith(_OLD)}
-    present: Bits | None = None
-    if _PRESENT in names:
-        bits = table.column(_PRESENT).combine_chunks()
-        width = bits.type.byte_width
-        data = np.frombuffer(bits.buffers()[1], np.uint8)[bits.offset * width :]
-        rows = data[: len(bits) * width].reshape(len(bits), width)
-        unpacked = np.unpackbits(rows, axis=1, bitorder="little", count=len(target.columns))
-        present = unpacked.astype(np.bool_)
-    ours = [name for name in names if name.startswith((_OLD, _OPERATION, _PRESENT))]
-    operations = table.column(_OPERATION).to_numpy()
-    return Flat(table.drop_columns(ours), pa.table(old), operations, present)
-
-
-def joined(flats: Sequence[Flat]) -> Flat:
-    """The changes of all, in sequence."""
-    if len(flats) == 1:
-        return flats[0]
-    present: Bits | None = None
-    if any(each.present is not None for each in flats):
-        width = next(each.present.shape[1] for each in flats if each.present is not None)
-        present = np.concatenate(
-            [
-                np.full((len(each.operations), width), True)
-                if each.present is None
-                else each.present
-                for each in flats
-            ]
-        )
-    return Flat(
-        pa.concat_tables([each.rows for each in flats], promote_options="default"),
-        pa.concat_tables([each.old for each in flats], promote_options="default"),
-        np.concatenate([each.operations for each in flats]),
-        present,
-    )

@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from tailrace.columns.arrays import described_column, described_field, description_of
 from tailrace.schema.conversions import Modes, Redeclared, conversion
-from tailrace.spark.state.current.conform import Source
 from tailrace.spark.state.current.conversions import Step
 from tailrace.values.schema import Logical
 from tailrace.values.sql_type import sql_type
@@ -21,6 +20,21 @@ if TYPE_CHECKING:
     from tailrace.values.schema import Column
 
 
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a column of the table as it is comes from, in rows written before.
+
+    ``name`` is the column's name in those rows. Where it is None the column was added since, and
+    they have ``text``, the default as SELECT prints it (None: NULL). ``unknown`` says why the log
+    does not tell what they have. ``steps`` were done to their values, in order.
+    """
+
+    name: str | None
+    text: str | None = None
+    unknown: str | None = None
+    steps: tuple[Step, ...] = ()
+
+
 @dataclass(frozen=True)
 class _Held:
     """A column after some statements: where rows have it, and how it is declared, if known."""
@@ -29,55 +43,57 @@ class _Held:
     column: Column | None
 
 
-def final_columns(columns: pa.Schema, alterations: Sequence[Alteration]) -> pa.Schema:
-    """The columns after alterations; those added are not among them, as no row tells their type."""
-    held = _held_after(columns, alterations)
-    found = {each.source.name: (name, each) for name, each in held.items() if each.source.name}
-    fields = []
-    for column in columns:
-        if column.name in found:
-            name, each = found[column.name]
-            now = None if each.column is None else described_field(each.column)
-            fields.append((column if now is None or not each.source.steps else now).with_name(name))
-    return pa.schema(fields)
+class Lineage:
+    """The columns of a table after alterations, and where rows from before have them."""
 
+    def __init__(self, columns: pa.Schema, alterations: Sequence[Alteration]) -> None:
+        self._before = columns
+        self._held = _held_after(columns, alterations)
 
-def sources_after(columns: pa.Schema, alterations: Sequence[Alteration]) -> dict[str, Source]:
-    """For each column after the alterations, where rows with these columns have it."""
-    held = _held_after(columns, alterations)
-    return {name: _plain(each.source) for name, each in held.items()}
+    @property
+    def columns(self) -> pa.Schema:
+        """The columns after the alterations; those added are not among them, as no row tells their
+        type.
+        """
+        held = {each.source.name: (name, each) for name, each in self._held.items()}
+        fields = []
+        for column in self._before:
+            if column.name in held:
+                name, each = held[column.name]
+                now = None if each.column is None else described_field(each.column)
+                column = column if now is None or not each.source.steps else now  # noqa: PLW2901
+                fields.append(column.with_name(name))
+        return pa.schema(fields)
 
+    @property
+    def added(self) -> tuple[tuple[str, str | None, str | None], ...]:
+        """The columns added: name, default's text, and why that is unknown."""
+        held = ((name, each.source) for name, each in self._held.items())
+        return tuple((name, one.text, one.unknown) for name, one in held if one.name is None)
 
-def sources_for(
-    target: pa.Schema, columns: pa.Schema, alterations: Sequence[Alteration]
-) -> dict[str, Source]:
-    """Where rows with these columns have each of the target's columns.
+    def sources(self, target: pa.Schema) -> dict[str, Source]:
+        """Where rows from before have each of the target's columns.
 
-    A column that has another type without a statement that says so is converted as well.
-    """
-    held = _held_after(columns, alterations)
-    after = {name.casefold(): each for name, each in held.items()}
-    found: dict[str, Source] = {}
-    for column in target:
-        each = after.get(column.name.casefold())
-        if each is None:
-            found[column.name] = Source(
-                None, unknown="no statement in the log says how it was added"
-            )
-            continue
-        source, old, now = each.source, each.column, described_column(column)
-        if source.name is not None and old is not None and now is not None:
-            wanted = Redeclared(now, Modes())
-            if description_of(old)[1:] != description_of(now)[1:]:
-                step = step_of(old, wanted, column.name, "another statement")
-                source = replace(source, steps=(*source.steps, step))
-        found[column.name] = _plain(source)
-    return found
-
-
-def _plain(source: Source) -> Source:
-    """Without the steps that leave all values as they are."""
-    return replace(source, steps=tuple(each for each in source.steps if not each.keeps))
+        A column that has another type without a statement that says so is converted as well.
+        """
+        after = {name.casefold(): each for name, each in self._held.items()}
+        found: dict[str, Source] = {}
+        for column in target:
+            each = after.get(column.name.casefold())
+            if each is None:
+                found[column.name] = Source(
+                    None, unknown="no statement in the log says how it was added"
+                )
+                continue
+            source, old, now = each.source, each.column, described_column(column)
+            if source.name is not None and old is not None and now is not None:
+                wanted = Redeclared(now, Modes())
+                if description_of(old)[1:] != description_of(now)[1:]:
+                    step = step_of(old, wanted, column.name, "another statement")
+                    source = replace(source, steps=(*source.steps, step))
+            steps = tuple(each for each in source.steps if not each.keeps)
+            found[column.name] = replace(source, steps=steps)
+        return found
 
 
 def _held_after(columns: pa.Schema, alterations: Sequence[Alteration]) -> dict[str, _Held]:

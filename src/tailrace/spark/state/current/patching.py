@@ -1,4 +1,7 @@
-"""When a table's changes are kept separately from its files, and the state that results.
+"""A table whose changes are kept separately from its files: a tail of new rows, and deleted rows.
+
+A fold writes a bucket again; here the rows that changed are found by their keys, and no
+other column of the files is read. docs/design/amplification.md has what that saves.
 
 The rows of a bucket are the rows of its file that are not deleted, and rows of tails. Tails are
 files of newer rows, of any buckets. Each batch adds one or replaces the last, and small tails are
@@ -15,20 +18,28 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from tailrace.spark.parquet.deleted import NO_ROWS, joined
-from tailrace.spark.state.current.jobs import NOTHING
-from tailrace.spark.state.current.patch import PatchJob
-from tailrace.spark.state.current.rows import ROW_GROUP
+import pyarrow as pa
+
+from tailrace.spark.manifest.manifest import DataFile
+from tailrace.spark.parquet.deleted import NO_ROWS, joined, without
+from tailrace.spark.parquet.footer import row_groups
+from tailrace.spark.state.built import Built
+from tailrace.spark.state.current import raw
+from tailrace.spark.state.current.finding import find
+from tailrace.spark.state.current.fold import alive, as_entries, key_columns, merge
+from tailrace.spark.state.current.jobs import NOTHING, Done, Unit, Work, gathered
+from tailrace.spark.state.current.keys import buckets
+from tailrace.spark.state.current.rows import ROW_GROUP, empty_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from tailrace.spark.manifest.manifest import DataFile, TableRows
-    from tailrace.spark.parquet.data_folder import DataFolder
+    from tailrace.spark.manifest.manifest import TableRows
     from tailrace.spark.parquet.deleted import Rows
     from tailrace.spark.state.built import State
-    from tailrace.spark.state.current.jobs import Done, Written
+    from tailrace.spark.state.current.jobs import Spills, Written
     from tailrace.spark.state.current.plan import TablePlan
+    from tailrace.spark.state.current.rows import Base
 
 
 @dataclass(frozen=True)
@@ -58,11 +69,11 @@ DEFAULT_PATCHES: Final = Patches()
 _VECTOR_HEAD: Final = 40
 
 
-def parts(plan: TablePlan, before: State | None, limits: Patches | None) -> int:
+def parts(plan: TablePlan, limits: Patches) -> int:
     """How many jobs keep a table's changes separately; 0 where its buckets are rewritten."""
-    if limits is None or before is None or plan.base is None or not plan.pieces:
+    if plan.before is None or plan.base is None or not plan.pieces:
         return 0
-    current = before[0]
+    current, _ = plan.before
     if plan.reshaped or plan.partial or plan.memory - plan.fresh < limits.least:
         return 0
     stale = sum(file.deleted for file in current.data)
@@ -78,44 +89,82 @@ def parts(plan: TablePlan, before: State | None, limits: Patches | None) -> int:
     return wanted
 
 
-def jobs(
-    plan: TablePlan,
-    before: State,
-    count: int,
-    spills: Mapping[int, Sequence[str]],
-    limits: Patches,
-    out: DataFolder,
-) -> list[PatchJob]:
-    """The jobs that keep a table's changes separately from its files, ``count`` or fewer."""
-    if plan.base is None:
-        return []
-    base, current = plan.base, before[0]
-    taken = swallowed(current.tails, plan.changed, limits)
-    worn = _worn(current, plan.fresh, limits)
-    found = []
-    for part in range(count):
-        cut = tuple(spills.get(part, ()))
-        if count > 1 and not cut and not taken:
-            continue
-        files = [file for file in (*current.files[part::count], *current.tails) if file is not None]
-        due = [bucket for bucket in worn if bucket % count == part]
-        rewrites = tuple(path for each in due if (path := base.paths[each]) is not None)
-        found.append(
-            PatchJob(
+@dataclass(frozen=True)
+class PatchedTable(Unit):
+    """A table whose changes are kept separately from its files, by jobs for ``count`` parts."""
+
+    count: int
+    limits: Patches
+
+    @property
+    def to_cut(self) -> TablePlan:
+        return replace(self.plan, base=None, buckets=self.count)
+
+    def size(self, job: Work) -> int:
+        return job.reads
+
+    @property
+    def _state(self) -> State:
+        begun = self.kept(tails=True)
+        return begun.rows, begun.paths
+
+    def jobs(self, spills: Spills) -> dict[int, Work]:
+        plan, base, (current, _) = self.plan, self.plan.base, self._state
+        if base is None:
+            return {}
+        count, taken = self.count, swallowed(current.tails, plan.changed, self.limits)
+        worn = _worn(current, plan.fresh, self.limits)
+        found: dict[int, Work] = {}
+        for part in range(count):
+            cut = tuple(spills.get(part, ()))
+            if count > 1 and not cut and not taken:
+                continue
+            places = (*current.files[part::count], *current.tails)
+            files = [file for file in places if file is not None]
+            mine = [path if at % count == part else None for at, path in enumerate(base.paths)]
+            due = [bucket for bucket in worn if bucket % count == part]
+            size = _key_bytes(plan, files) + plan.fresh // count + sum(worn[each] for each in due)
+            found[part] = PatchJob(
                 plan.target,
-                base.only(base.paths[part::count], base.tails),
+                base.only(mine, base.tails),
                 plan.pieces if count == 1 else (),
                 cut,
                 False,
-                out,
+                self.out(),
                 part,
                 count,
-                taken,
-                _key_bytes(plan, files) + plan.fresh // count + sum(worn[bucket] for bucket in due),
-                rewrites,
+                base.tails[len(base.tails) - taken :],
+                size,
+                tuple(path for each in due if (path := base.paths[each]) is not None),
             )
+        return found
+
+    def built(self, results: Mapping[int, Done]) -> Built:
+        """The state after the jobs. Files with all rows deleted are left out."""
+        done = [*results.values()]
+        current, paths = self._state
+        deleted: dict[str, Rows] = {}
+        for result in done:
+            for path, rows in result.deleted.items():
+                deleted[path] = joined(deleted.get(path, NO_ROWS), rows)
+        rewritten = {path: new for result in done for path, new in result.rewritten.items()}
+        kept = len(current.places) - swallowed(current.tails, self.plan.changed, self.limits)
+        placed = [
+            rewritten[path] if path in rewritten else _without(file, path, deleted)
+            for file, path in zip(current.places[:kept], paths[:kept], strict=True)
+        ]
+        count = len(current.files)
+        fresh = [result.open for result in done]
+        tails = [(file, path) for file, path in (*placed[count:], *fresh) if file is not None]
+        state = replace(
+            current,
+            files=tuple(file for file, _ in placed[:count]),
+            tails=tuple(file for file, _ in tails),
+            unseen=current.unseen + sum(result.unseen for result in done),
         )
-    return found
+        found = (*(path for _, path in placed[:count]), *(path for _, path in tails))
+        gone = {path: deleted[path] for path in found if path in deleted}
+        return Built(state, found, seconds=sum(each.seconds for each in done), deleted=gone)
 
 
 def _worn(current: TableRows, fresh: int, limits: Patches) -> dict[int, int]:
@@ -173,46 +222,73 @@ def _level(rows: int, together: int) -> int:
     return level
 
 
-def patched(
-    before: State, taken: int, results: Sequence[Done]
-) -> tuple[TableRows, tuple[str | None, ...], dict[str, Rows]]:
-    """A table's files after its jobs, their paths, and the rows of them that are deleted now.
-
-    Files with all rows deleted are left out. ``taken`` are the tails that went into new ones.
-    """
-    deleted: dict[str, Rows] = {}
-    for result in results:
-        for path, rows in result.deleted.items():
-            deleted[path] = joined(deleted.get(path, NO_ROWS), rows)
-    rewritten = {path: new for result in results for path, new in result.rewritten.items()}
-    current, paths = before
-    kept = len(current.places) - taken
-    placed = [
-        rewritten[path] if path in rewritten else _without(file, path, deleted)
-        for file, path in zip(current.places[:kept], paths[:kept], strict=True)
-    ]
-    count = len(current.files)
-    fresh = [result.open for result in results]
-    tails = [(file, path) for file, path in (*placed[count:], *fresh) if file is not None]
-    current = replace(
-        current,
-        files=tuple(file for file, _ in placed[:count]),
-        tails=tuple(file for file, _ in tails),
-        unseen=current.unseen + sum(result.unseen for result in results),
-    )
-    found = (*(path for _, path in placed[:count]), *(path for _, path in tails))
-    return current, found, {path: deleted[path] for path in found if path in deleted}
-
-
 def _without(file: DataFile | None, path: str | None, deleted: Mapping[str, Rows]) -> Written:
     """A file without the rows that are deleted now; none where none is left."""
     if file is None or path is None or path not in deleted:
         return file, path
     count = file.deleted + len(deleted[path])
-    now = replace(file, deleted=count, spent=file.spent + _vector_bytes(file.rows, count))
+    vector = _VECTOR_HEAD + min(2 * count, file.rows >> 3)  # two bytes a row, or a bit of all
+    now = replace(file, deleted=count, spent=file.spent + vector)
     return (now, path) if now.live else NOTHING
 
 
-def _vector_bytes(rows: int, deleted: int) -> int:
-    """About the bytes of a file's deletion vector: two for each row, or a bit for each of all."""
-    return _VECTOR_HEAD + min(2 * deleted, rows >> 3)
+@dataclass(frozen=True)
+class PatchJob(Work):
+    """Keep changes separately from the files of ``base``, in a file of their own.
+
+    They are those of keys of one of some ``parts``, and the base has the bucket files of such keys;
+    its tails are all that there are. The rows of the tails ``swallowed`` go into the new
+    one. Bucket files in ``rewrites`` are written again without their deleted rows. It reads about
+    ``size`` bytes: of most files keys alone.
+    """
+
+    base: Base
+    part: int
+    parts: int
+    swallowed: tuple[str, ...]
+    size: int
+    rewrites: tuple[str, ...]
+
+    @property
+    def reads(self) -> int:
+        return self.size
+
+    def do(self) -> Done:
+        """Find the rows that changed, and write the new ones. Raises `RejectedError`."""
+        target, key = self.target, self.target.key
+        fresh = as_entries(empty_rows(target))
+        for _, tables in self.entries():  # they have the target's key
+            fresh = gathered(fresh, tables, target)
+        texts = [each for each in map(raw.beside, key) if each in fresh.schema.names]
+        found, known = find(self.base, fresh.select([*key, *texts]), target)
+        rows, unseen = alive(merge([as_entries(known), fresh], target))
+        more = self._swallowed_rows(found)
+        rows = pa.concat_tables([rows, *more], promote_options="default")
+        tail = self.write(rows, self.out) if rows.num_rows else NOTHING
+        rewritten = {path: self._rewritten(path, found) for path in self.rewrites}
+        over = {*self.swallowed, *rewritten}
+        gone = {path: each for path, each in found.items() if path not in over}
+        return Done(tail, unseen=unseen, deleted=gone, rewritten=rewritten)
+
+    def _swallowed_rows(self, found: Mapping[str, Rows]) -> Iterator[pa.Table]:
+        """The live rows of the tails that go into the new one, of keys in the job's part."""
+        for rows in self.base.only((), self.swallowed).rows(self.target, found):
+            if self.parts == 1:
+                yield rows
+                continue
+            places = buckets(key_columns([rows], self.target.key), self.parts)
+            yield rows.filter(pa.array(places == self.part))
+
+    def _rewritten(self, path: str, found: Mapping[str, Rows]) -> Written:
+        """Write a bucket's file again, without its deleted rows, a row group at a time."""
+        gone = self.base.gone(path, found)
+        out = self.out.file("part", bounded=self.target.key)
+        first = count = memory = 0
+        for group in row_groups(path):
+            kept = without(group, first, gone)
+            first += group.num_rows
+            count += kept.num_rows
+            memory += kept.nbytes
+            if kept.num_rows:
+                out.write(kept.replace_schema_metadata())
+        return (DataFile("", count, out.close(), memory), str(out.path)) if count else NOTHING

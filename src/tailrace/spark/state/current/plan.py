@@ -13,22 +13,21 @@ import pyarrow as pa
 
 from tailrace.columns.arrays import described_column
 from tailrace.schema.alteration import Added, Alteration
+from tailrace.spark.manifest.manifest import TableRows
 from tailrace.spark.record.types import SHARD
-from tailrace.spark.state.current.conform import Source
-from tailrace.spark.state.current.flat import Target
-from tailrace.spark.state.current.lineage import final_columns, sources_after, sources_for
-from tailrace.spark.state.current.pieces import Base, Piece
-from tailrace.spark.state.current.rows import STATE_FIELDS
+from tailrace.spark.state.current.flat import STAMP, Target
+from tailrace.spark.state.current.lineage import Lineage, Source
+from tailrace.spark.state.current.rows import STATE_FIELDS, Base, Piece
 from tailrace.spark.state.failure import RejectedError
 from tailrace.values.sql_type import sql_type
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from tailrace.spark.manifest.manifest import TableRows
     from tailrace.spark.state.built import State
     from tailrace.spark.state.changelog import ChangeFile
     from tailrace.spark.state.current.timeline import Life, Segment
+    from tailrace.spark.state.source_changes import SourceChanges
 
 
 BUCKET_BYTES: Final = 32 << 20
@@ -42,105 +41,104 @@ OURS: Final = tuple(each.name for each in STATE_FIELDS)
 
 @dataclass(frozen=True)
 class TablePlan:
-    """How a table's current state is made: ``pieces`` in log order, applied to the ``base``.
+    """How a table's current state is made: ``pieces`` in log order, applied to the ``base``, which
+    has the rows of the state ``before``.
 
-    ``buckets`` is how many there are to be. ``reshaped`` says that the base's rows do not have the
-    target's columns, or are in other buckets. ``partial`` says that some images are not full,
-    ``notes`` what a reader should know, ``unlogged`` which columns are left out of the target,
-    ``memory`` the bytes that all its rows and changes take. ``added`` are columns that the table
-    has and no row has shown the type of, as the manifest keeps them. ``changed`` counts the
-    changes, of which several may be of one row, ``fresh`` is the bytes that they take.
+    ``rows`` is the new state without files: what a reader should know is in its notes. ``buckets``
+    is how many there are to be. ``reshaped`` says that the base's rows do not have the target's
+    columns, or are in other buckets. ``partial`` says that some images are not full, ``memory`` is
+    the bytes that all its rows and changes take. ``changed`` counts the changes, of which several
+    may be of one row, ``fresh`` is the bytes that they take.
     """
 
     target: Target
+    rows: TableRows
+    before: State | None
     pieces: tuple[Piece, ...]
     base: Base | None
     buckets: int
     reshaped: bool
     partial: bool
-    notes: tuple[str, ...] = ()
-    unlogged: tuple[str, ...] = ()
-    memory: int = 0
-    added: tuple[tuple[str, str | None, str | None], ...] = ()
-    changed: int = 0
-    fresh: int = 0
+    memory: int
+    changed: int
+    fresh: int
 
 
 def plan_table(
     life: Life,
-    files: Mapping[str, Sequence[ChangeFile]],
+    source: SourceChanges,
     committed: Mapping[str, State],
     *,
-    given: Collection[str] = (),
     shard: str | None = None,
     ours: Collection[str] = OURS,
+    stamp: str = STAMP,
 ) -> TablePlan | None:
     """The plan for a table; None where nothing tells its columns, or it is not there any more.
 
-    ``files`` are the new changelog files by table, ``committed`` the current states of the version
-    before with the paths of their files. ``given`` names the tables whose key a user gave,
-    ``ours`` the fields after the table's columns; with
-    ``shard`` they have ``_source`` before them. Raises `RejectedError` where there can be no
-    current state.
+    Its base knows the rows that are deleted from its files. ``committed`` are the states of the
+    version before, by table, with the paths of their files. ``ours`` names the fields after the
+    table's columns; with ``shard`` they have ``_source`` before them. ``stamp`` is the field that
+    has a row's time. Raises `RejectedError` where there can be no state.
     """
-    found = _overlapping(life, files)
+    found = _overlapping(life, source.keyed)
     if life.dropped and not found:
         return None
-    if life.refused:
-        raise RejectedError(life.refused)
-    known = committed.get(life.base) if life.base is not None else None
-    if known is not None and known[0].refused:
-        raise RejectedError(known[0].refused)
+    known = _known(life, committed)
+    if reason := life.refused or (known is not None and known[0].refused):
+        raise RejectedError(reason)
+    files = [file for _, file in found]
     for segment, file in found:
-        if segment.table in given:
-            _check_columns(file.key, file)
-    shape = _shape(life, files, committed)
+        if segment.table in source.keys:
+            _check_given(file)
+    shape = _shape(life, source.keyed, committed)
     if shape is None:
         return None
     target, notes, added = shape
-    by_user = any(segment.table in given for segment in life.segments)
+    by_user = any(segment.table in source.keys for segment in life.segments)
     target = replace(target, given=by_user, shard=shard)
-    unlogged = {name for _, file in found for name in file.unlogged}
+    unlogged = {name for file in files for name in file.unlogged}
     unlogged |= set(known[0].unlogged if known is not None else ())
     target, notes = _without(target, unlogged, notes)
     if not target.key:
-        raise RejectedError(_no_key([file for _, file in found]))
+        raise RejectedError(_no_key(files))
     _check_key(target.columns, target.key)
-    _check_names(target, ours if shard is None else (*ours, SHARD))
+    ours = ours if shard is None else (*ours, SHARD)
+    if taken := [name for name in target.columns.names if name.casefold() in ours]:
+        raise RejectedError(f"its column {taken[0]} has a name that the lake needs")
     base, reshaped = None, False
     if known is not None and not (found and not any(known[1])):  # no rows have no shape
-        base = _base(life, known, target)
+        base = _base(life, known, target, stamp)
         if set(base.key) == set(target.key):  # its buckets are of hashes in that order
             target = replace(target, key=base.key)
-        same = all(source == Source(name) for name, source in base.sources.items())
+        same = all(each == Source(name) for name, each in base.sources.items())
         reshaped = not (same and known[0].columns.equals(target.columns))
     pieces = tuple(_pieces(life, found, target))
-    partial = any(file.partial for _, file in found)
+    partial = any(file.partial for file in files)
     origins = (*pieces, *((base,) if base else ()))
     one_key = all(each.key == target.key for each in origins)
     one_key = one_key and not any(each.sources[key].steps for each in origins for key in target.key)
-    moved = any(file.moved for _, file in found)
-    before = len(base.paths) if base is not None else 1
-    memory = fresh = sum(file.memory for _, file in found)
+    before = len(base.paths) if base is not None else None
+    memory = fresh = sum(file.memory for file in files)
     if known is not None:
         memory += sum(each.memory for each in known[0].placed)
-    buckets = 1
-    if one_key and not (partial and moved):
-        buckets = _bucket_count(memory, before if base is not None else None)
-    reshaped = reshaped or (base is not None and (buckets != before or not one_key))
+    one = not one_key or (partial and any(file.moved for file in files))
+    buckets = 1 if one else _bucket_count(memory, before)
+    if base is not None:
+        reshaped = reshaped or buckets != before or not one_key
+        if known is not None and life.base and any(file.deleted for file in known[0].data):
+            base = replace(base, deleted=source.deleted(life.base))
+    rows = TableRows(
+        target.columns,
+        target.key,
+        (None,) * buckets,
+        unseen=0 if known is None else known[0].unseen,
+        notes=notes,
+        unlogged=tuple(sorted(unlogged)),
+        added=added,
+    )
+    changed = sum(file.rows for file in files)
     return TablePlan(
-        target,
-        pieces,
-        base,
-        buckets,
-        reshaped,
-        partial,
-        notes,
-        tuple(sorted(unlogged)),
-        memory,
-        added,
-        sum(file.rows for _, file in found),
-        fresh,
+        target, rows, known, pieces, base, buckets, reshaped, partial, memory, changed, fresh
     )
 
 
@@ -156,7 +154,7 @@ def has_begun(
     """
     now: Life | None = life
     while now is not None:
-        known = committed.get(now.base) if now.base is not None else None
+        known = _known(now, committed)
         if now.refused or (known is not None and known[0].key):
             return True
         first = next((file for _, file in _overlapping(now, files)), None)
@@ -165,6 +163,11 @@ def has_begun(
             return True
         now = now.before
     return False
+
+
+def _known(life: Life, committed: Mapping[str, State]) -> State | None:
+    """The state that a life begins with."""
+    return None if life.base is None else committed.get(life.base)
 
 
 def _overlapping(
@@ -186,15 +189,18 @@ def _shape(
 ) -> tuple[Target, tuple[str, ...], tuple[tuple[str, str | None, str | None], ...]] | None:
     """The table's columns and key at the end of its life: those that its newest rows have.
 
-    With notes, and the columns that it has besides, of which no row is known (`TablePlan.added`).
+    With notes, and the columns that it has besides, of which no row is known (`TableRows.added`).
     """
     emptied = []  # that have no columns but those from before a TRUNCATE
-    while not (found := _told(life, files)) and life.base not in committed:
+    while True:
+        found = [file for _, file in _overlapping(life, files) if not file.derived]
+        if found or life.base in committed:
+            break
         if (before := life.before) is None:
             return None
         emptied.append(life)
         life = before
-    known = committed.get(life.base) if life.base is not None else None
+    known = _known(life, committed)
     if found:
         columns, key, since = found[-1].columns, found[-1].key, found[-1].last
     elif known is not None and known[0].key:
@@ -204,25 +210,14 @@ def _shape(
     later = [done for seq, done in life.alterations if seq > since]
     if known is not None and not found:
         later.insert(0, _added_before(known[0]))
-    for each in reversed(emptied):
-        final = final_columns(columns, later)
-        key = _renamed_key(key, sources_for(final, columns, later))
-        columns, later = final, [done for _, done in each.alterations]
-    final = final_columns(columns, later)
-    sources = sources_for(final, columns, later)
-    after = sources_after(columns, later)
-    added = tuple(
-        (name, source.text, source.unknown) for name, source in after.items() if source.name is None
-    )
+    for each in (later, *([done for _, done in one.alterations] for one in reversed(emptied))):
+        lineage = Lineage(columns, each)
+        columns = lineage.columns
+        key = _renamed_key(key, lineage.sources(columns))
     notes = tuple(
-        f"its column {name} is there with the first row that has it" for name, _, _ in added
+        f"its column {name} is there with the first row that has it" for name, _, _ in lineage.added
     )
-    return Target(final, _renamed_key(key, sources)), notes, added
-
-
-def _told(life: Life, files: Mapping[str, Sequence[ChangeFile]]) -> list[ChangeFile]:
-    """The files that tell a life's columns."""
-    return [file for _, file in _overlapping(life, files) if not file.derived]
+    return Target(columns, key), notes, lineage.added
 
 
 def _added_before(current: TableRows) -> Alteration:
@@ -260,7 +255,7 @@ def _pieces(
         for high in (*cuts, end):
             start = file.first if low is None else low
             later = [done for seq, done in mattering if seq > start]
-            sources = sources_for(target.columns, file.columns, later)
+            sources = Lineage(file.columns, later).sources(target.columns)
             key = _renamed_key(file.key, sources)
             if not key:
                 raise RejectedError(_no_key([file]))
@@ -270,15 +265,16 @@ def _pieces(
             low = high
 
 
-def _base(life: Life, known: State, target: Target) -> Base:
+def _base(life: Life, known: State, target: Target, stamp: str) -> Base:
     current, paths = known
     alterations = [_added_before(current), *(done for _, done in life.alterations)]
-    sources = sources_for(target.columns, current.columns, alterations)
+    sources = Lineage(current.columns, alterations).sources(target.columns)
     buckets = len(current.files)
     return Base(
         paths[:buckets],
         sources,
         _renamed_key(current.key, sources),
+        stamp,
         tails=tuple(path for path in paths[buckets:] if path is not None),
     )
 
@@ -305,9 +301,9 @@ def _no_key(files: Sequence[ChangeFile]) -> str:
     return "it has no primary key"
 
 
-def _check_columns(key: Sequence[str], file: ChangeFile) -> None:
-    """Raises `RejectedError` where a file lacks a column of the given key."""
-    if strange := [name for name in key if name not in file.columns.names]:
+def _check_given(file: ChangeFile) -> None:
+    """Raises `RejectedError` where a file lacks a column of its given key."""
+    if strange := [name for name in file.key if name not in file.columns.names]:
         raise RejectedError(
             f"the key given for it has {', '.join(strange)}, and its columns are "
             f"{', '.join(file.columns.names)}"
@@ -323,11 +319,6 @@ def _check_key(columns: pa.Schema, key: Sequence[str]) -> None:
                 " without a member are read alike, so that two rows may have one key: remove that"
                 " member, then empty the table and fill it again, or give another key (--keys)"
             )
-
-
-def _check_names(target: Target, ours: Collection[str]) -> None:
-    if taken := [name for name in target.columns.names if name.casefold() in ours]:
-        raise RejectedError(f"its column {taken[0]} has a name that the lake needs")
 
 
 def _bucket_count(memory: int, before: int | None) -> int:

@@ -39,7 +39,8 @@ def texts(raw: pa.ChunkedArray) -> dict[str, pa.Array]:
     array = raw.combine_chunks()
     if isinstance(array, pa.ChunkedArray):
         array = array.chunk(0)
-    rows = np.repeat(np.arange(len(array)), pc.fill_null(_sizes(array), 0).to_numpy())
+    sizes = np.diff(array.offsets.to_numpy())
+    rows = np.repeat(np.arange(len(array)), sizes * array.is_valid().to_numpy(zero_copy_only=False))
     flat = array.drop_null()
     keys, values = flat.keys, flat.items
     begin, end = flat.offsets[0].as_py(), flat.offsets[len(flat)].as_py()
@@ -67,18 +68,6 @@ def changed(changes: pa.Table, column: str) -> Bits:
         equal = pc.or_(equal, pc.and_(pc.is_null(old), pc.is_null(new)))
         same &= equal.to_numpy(zero_copy_only=False)
     return ~same
-
-
-def _sizes(array: pa.MapArray) -> pa.Array:
-    """How many entries each row's map has."""
-    lists = pa.Array.from_buffers(
-        pa.list_(pa.int8()),
-        len(array),
-        [array.buffers()[0], array.buffers()[1]],
-        offset=array.offset,
-        children=[pa.nulls(len(array.keys), pa.int8())],
-    )
-    return pc.list_value_length(lists)
 
 
 def as_map(rows: int, columns: Mapping[str, pa.ChunkedArray]) -> pa.Array:

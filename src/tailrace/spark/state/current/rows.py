@@ -1,35 +1,41 @@
-"""The rows of a current state, in the shape in which they are kept in the lake."""
+"""Changes and rows in the lake's files, and reading them in the shape that they are to have."""
 
 from __future__ import annotations
 
+import decimal
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tailrace.spark.record.types import SHARD
+from tailrace.spark.manifest.damage import reading
+from tailrace.spark.parquet.deleted import NO_ROWS, deleted_rows, joined, without
+from tailrace.spark.parquet.footer import row_groups, written_schema
 from tailrace.spark.state.current import raw
-from tailrace.spark.state.current.flat import SEQ, STAMP, UNKNOWN
-from tailrace.spark.state.failure import RejectedError
+from tailrace.spark.state.current.flat import SEQ, STAMP, flatten, shaped
+from tailrace.spark.state.current.fold import as_changes, as_entries, entries
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from tailrace.spark.parquet.file import ParquetFile
-    from tailrace.spark.state.current.flat import Target
-    from tailrace.spark.state.current.pieces import Base, Piece
+    from tailrace.spark.parquet.deleted import DeletedRows, Rows
+    from tailrace.spark.state.current.flat import Flat, Taken, Target
+    from tailrace.spark.state.current.lineage import Source
 
 ROW_GROUP: Final = 1 << 17
 """Rows of a group: what is read of a key column to find one row (`finding`)."""
 RAW: Final = "_raw"
+_SEQ_TYPE: Final = pa.decimal128(38, 0)
 STATE_FIELDS: Final = (
     pa.field(STAMP, pa.timestamp("us", "UTC")),
-    pa.field(SEQ, pa.decimal128(38, 0)),
+    pa.field(SEQ, _SEQ_TYPE),
     pa.field(RAW, raw.MAP),
 )
 """The fields of a current state after the table's own columns."""
-CURRENT_FIELDS: Final[Mapping[str, str]] = {STAMP: STAMP, SEQ: SEQ}
-"""Those before `RAW`, each with the column of rows that is to be in it."""
+_NONE: Final[Mapping[str, Rows]] = {}
+_CHANGE_FIELDS: Final = ("_op", "_seq", "_ts", "_present", "_raw")
 
 
 def empty_rows(target: Target) -> pa.Table:
@@ -37,48 +43,125 @@ def empty_rows(target: Target) -> pa.Table:
     return pa.schema([*target.columns, *STATE_FIELDS[:2]]).empty_table()
 
 
-def write_rows(
-    rows: pa.Table,
-    target: Target,
-    file: ParquetFile,
-    origins: Iterable[Piece | Base],
-    ours: Mapping[str, str] = CURRENT_FIELDS,
-) -> tuple[int, int]:
-    """Write rows to a file, by key; its size and the bytes that the rows take in memory.
+@dataclass(frozen=True)
+class Piece:
+    """Changes to fold: those of a file with ``_seq`` from ``low`` to before ``high`` (None: all).
 
-    ``ours`` names the fields after the table's own columns, and the columns of ``rows`` that are
-    to be in them. Raises `RejectedError` where a row has a default that the log does not tell;
-    ``origins`` know why.
+    ``sources`` says where its rows have the target's columns, ``key`` is their key, by the names of
+    the target's columns.
     """
-    if UNKNOWN in rows.schema.names and rows.column(UNKNOWN).null_count < rows.num_rows:
-        raise RejectedError(_why_unknown(origins))
-    texts = {
-        name: rows.column(raw.beside(name))
-        for name in target.columns.names
-        if raw.beside(name) in rows.schema.names
-    }
-    columns = {name: rows.column(name) for name in target.columns.names}
-    if target.shard is not None:
-        constant = pa.repeat(pa.scalar(target.shard), rows.num_rows)
-        columns[SHARD] = pa.chunked_array([constant])
-    columns |= {field: rows.column(name) for field, name in ours.items()}
-    columns[RAW] = pa.chunked_array([raw.as_map(rows.num_rows, texts)])
-    table = pa.table(columns)
-    order = pc.sort_indices(table, [(name, "ascending") for name in target.key])
-    for start in range(0, max(table.num_rows, 1), ROW_GROUP):
-        file.write(table.take(order.slice(start, ROW_GROUP)))
-    return file.close(), table.nbytes
+
+    path: str
+    sources: Mapping[str, Source]
+    key: tuple[str, ...]
+    low: int | None = None
+    high: int | None = None
+
+    @property
+    def reads(self) -> int:
+        """The bytes of its file."""
+        return bytes_in((self.path,))
+
+    def flats(self, target: Target, *, whole: bool) -> Iterator[Flat]:
+        """The changes, a row group at a time; ``whole`` says that all images are full."""
+        names = [*_CHANGE_FIELDS, "after"]
+        keys = [self.sources[name].name for name in target.key]
+        names += [f"before.{name}" for name in keys if name is not None] if whole else ["before"]
+        for rows in row_groups(self.path, names):
+            kept = rows
+            if self.low is not None:
+                kept = kept.filter(pc.greater_equal(kept.column(SEQ), _seq(self.low)))
+            if self.high is not None:
+                kept = kept.filter(pc.less(kept.column(SEQ), _seq(self.high)))
+            if kept.num_rows:
+                yield flatten(kept, target, self.sources)
+
+    def entries(self, target: Target) -> Iterator[pa.Table]:
+        """The entries of the changes, if all images are full. Raises `RejectedError`."""
+        for flat in self.flats(target, whole=True):
+            yield entries(flat, target)
 
 
-def _why_unknown(origins: Iterable[Piece | Base]) -> str:
-    sources = [pair for origin in origins for pair in origin.sources.items()]
-    for name, source in sources:
-        if source.unknown is not None:
-            return (
-                f"its column {name} was added to rows that were there, and what they have in "
-                f"it is not in the log: {source.unknown}"
-            )
-    steps = [step for _, source in sources for step in source.steps]
-    for step in sorted(steps, key=lambda each: each.is_sure):
-        return step.reason
-    return "a column was added to rows that were there with values that are not in the log"
+@dataclass(frozen=True)
+class Base:
+    """Files of committed rows by bucket, and where they have the target's columns.
+
+    ``stamp`` names the column that has the time since which each row is so. ``tails`` are files
+    with rows of any bucket; ``deleted`` has the deleted rows of files that have any, by path.
+    """
+
+    paths: tuple[str | None, ...]
+    sources: Mapping[str, Source]
+    key: tuple[str, ...]
+    stamp: str = STAMP
+    tails: tuple[str, ...] = ()
+    deleted: Mapping[str, DeletedRows] = field(default_factory=dict)
+
+    @property
+    def reads(self) -> int:
+        """The bytes of its files."""
+        return bytes_in((*self.paths, *self.tails))
+
+    def only(self, paths: Sequence[str | None], tails: Sequence[str] = ()) -> Base:
+        """Some of the files."""
+        chosen = {*paths, *tails}
+        some = {path: rows for path, rows in self.deleted.items() if path in chosen}
+        return replace(self, paths=tuple(paths), tails=tuple(tails), deleted=some)
+
+    def gone(self, path: str, more: Mapping[str, Rows]) -> Rows:
+        """The deleted rows of a file, with those in ``more``."""
+        return joined(deleted_rows(self.deleted, path), more.get(path, NO_ROWS))
+
+    def rows(
+        self, target: Target, more: Mapping[str, Rows] = _NONE, *, only_its_columns: bool = False
+    ) -> Iterator[pa.Table]:
+        """The rows that are neither deleted nor in ``more``, in the target's columns; with the
+        last, no others are read.
+        """
+        for path in (*self.paths, *self.tails):
+            if path is None:
+                continue
+            gone = self.gone(path, more)
+            first = 0
+            with reading(path):
+                read = _needed(path, self, target) if only_its_columns else None
+                for rows in row_groups(path, read):
+                    yield _reshaped(without(rows, first, gone), self, target)
+                    first += rows.num_rows
+
+    def flats(self, target: Target, *, whole: bool) -> Iterator[Flat]:  # noqa: ARG002 - as a piece's
+        """The rows as if they had been inserted."""
+        return (as_changes(rows, target) for rows in self.rows(target))
+
+    def entries(self, target: Target) -> Iterator[pa.Table]:
+        """The rows as entries."""
+        return map(as_entries, self.rows(target))
+
+
+def bytes_in(paths: Iterable[str | None]) -> int:
+    """The sizes of files; one that is gone is an error of the job that reads it."""
+    places = (Path(path) for path in paths if path is not None)
+    return sum(place.stat().st_size for place in places if place.is_file())
+
+
+def _needed(path: str, base: Base, target: Target) -> list[str] | None:
+    """The columns of a file that it takes; None (all) where some have other names in the file."""
+    sources = (base.sources[name].name for name in target.columns.names)
+    names = [*(name for name in sources if name is not None), "_seq", base.stamp, "_raw"]
+    return names if set(names) <= set(written_schema(Path(path)).names) else None
+
+
+def _reshaped(rows: pa.Table, base: Base, target: Target) -> pa.Table:
+    texts = raw.texts(rows.column(RAW))
+
+    def take(name: str) -> Taken:
+        text = texts.get(name)
+        return rows.column(name), None if text is None else pa.chunked_array([text]), None
+
+    columns = shaped(target, base.sources, rows.num_rows, take)
+    columns |= {SEQ: rows.column(SEQ), STAMP: rows.column(base.stamp)}
+    return pa.table(columns)
+
+
+def _seq(value: int) -> pa.Scalar:
+    return pa.scalar(decimal.Decimal(value), _SEQ_TYPE)

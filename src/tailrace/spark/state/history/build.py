@@ -16,7 +16,7 @@ from tailrace.spark.manifest.manifest import TableRows
 from tailrace.spark.parquet.data_folder import DataFolder
 from tailrace.spark.parquet.footer import row_groups
 from tailrace.spark.state.built import Built, failed
-from tailrace.spark.state.current.making import Unit, make
+from tailrace.spark.state.current.jobs import Unit, make
 from tailrace.spark.state.current.plan import has_begun, plan_table
 from tailrace.spark.state.current.timeline import End, life_of, stages
 from tailrace.spark.state.failure import Failure, attempt, rejection
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tailrace.spark.runtime.tasks import Runner
     from tailrace.spark.state.built import State
     from tailrace.spark.state.current.jobs import Work
-    from tailrace.spark.state.current.pieces import Base, Piece
+    from tailrace.spark.state.current.rows import Base, Piece
     from tailrace.spark.state.current.timeline import Life, Stage
     from tailrace.spark.state.source_changes import SourceChanges
 
@@ -179,10 +179,8 @@ class _Run:
     def _cannot(self, stage: Stage) -> Failure | None:
         """Why a stage cannot be made: a table is set aside, or a stage before has failed."""
         names = (stage.table, stage.base, stage.after.table if stage.after is not None else None)
-        cause = self._source.lacking(names)
         had = stage.unknown if stage.after is None else stage.after.base
-        cause = cause or self._source.outdated(had)
-        if cause is not None:
+        if (cause := self._source.lacking(names, had)) is not None:
             return cause
         for other in (stage.after, stage.emptied):
             before = self._made.get(other) if other is not None else None
@@ -205,16 +203,9 @@ class _Run:
 
     def _unit(self, stage: Stage, life: Life, end: End | None) -> _Versions | None:
         rows = self._rows(stage)
-        plan = plan_table(
-            life,
-            self._source.keyed,
-            {"": rows} if rows is not None else {},
-            given=self._source.keys,
-            shard=self._source.shard,
-            ours=_OURS,
-        )
-        if plan is not None and plan.base is not None:
-            plan = replace(plan, base=replace(plan.base, stamp=_STAMP))
+        known = {"": rows} if rows is not None else {}
+        shard = self._source.shard
+        plan = plan_table(life, self._source, known, shard=shard, ours=_OURS, stamp=_STAMP)
         if plan is None:
             return None
         final = partial(self._source.out, "history", stage.table, plan.target.columns)
@@ -222,7 +213,7 @@ class _Run:
         is_last = stage is self._last[stage.table] and stage.high is None
         # Of versions before an ALTER TABLE none may have ended: then no file has their columns.
         closed = final if is_last or end is not None else staged
-        return _Versions(plan, rows, final if is_last else staged, end, closed)
+        return _Versions(plan, final if is_last else staged, end, closed)
 
     def _rows(self, stage: Stage) -> State | None:
         """What a stage begins with."""

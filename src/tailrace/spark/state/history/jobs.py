@@ -16,12 +16,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from tailrace.spark.state.current import partial as partial_images
 from tailrace.spark.state.current.flat import SEQ, SNAPSHOT, STAMP, joined
-from tailrace.spark.state.current.fold import key_columns
+from tailrace.spark.state.current.fold import Moments, completed, key_columns, leaves_and_takes
 from tailrace.spark.state.current.jobs import NOTHING, Done, Work
 from tailrace.spark.state.current.keys import Numbers, dense
-from tailrace.spark.state.current.moments import Moments, leaves_and_takes
 from tailrace.spark.state.current.rows import RAW, empty_rows
 
 if TYPE_CHECKING:
@@ -57,6 +55,7 @@ class VersionsJob(Work):
 
     end: End | None
     ended: DataFolder
+    ours = _OURS
 
     def do(self) -> Done:
         """Make the versions, and write them. Raises `RejectedError`."""
@@ -73,7 +72,7 @@ class VersionsJob(Work):
         if not rows.num_rows:
             return NOTHING
         rows = rows.append_column(_CURRENT, rows.column(UNTIL).is_null())
-        return self.write(rows, out, kind, _OURS)
+        return self.write(rows, out, kind)
 
     def _versions(self) -> tuple[pa.Table, pa.Table, int]:
         """The closed versions, the open ones, and how many changed rows were not known of."""
@@ -120,15 +119,12 @@ def versions(
     operations = np.concatenate([np.full(base, SNAPSHOT, np.int8), flat.operations])
     leaves, takes = leaves_and_takes(operations)
     if partial:
-        left = partial_images.completed(state, flat, target)
+        left = completed(state, flat, target)
     else:
         left = pa.concat_tables([state, flat.rows], promote_options="default")
         left = left.take(pa.array(leaves))
     taken = flat.old.take(pa.array(takes - base))
-    keys, _ = dense(key_columns([left, taken], target.key))
-    at = Moments.of(leaves, takes, keys)
-    if target.given:
-        at.check_unique(left, target.key)
+    at = Moments.of(leaves, takes, left, taken, target)
     stamps = np.concatenate([_micros(state), _micros(flat.rows)])
     times = _not_back(at.keys, stamps[at.changes])
     unseen = int(np.count_nonzero(~at.leaves & np.append(True, at.last[:-1])))
