@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from tailrace.spark.manifest.making import ANY_TABLE, ChangelogFolders
+from tailrace.spark.manifest.making import ANY_TABLE
 from tailrace.spark.manifest.names import Folders, folded
 from tailrace.spark.parquet.shapes import merged, plain_schema
 
@@ -87,12 +87,12 @@ class Places:
         self.shapes[name], names = merged(shape, plain_schema(columns))
         return names
 
-    def changelogs(self, staging: Path | None) -> ChangelogFolders:
+    def changelogs(self, staging: Path | None) -> Making:
         """Where tasks put changelog files; in staging, if there is to be no changelog."""
         if staging is not None:
-            return ChangelogFolders(replace(self.making, top=staging))
+            return replace(self.making, top=staging)
         pattern = self.tables.folder(self.tables.name(ANY_TABLE, "changelog"))
-        return ChangelogFolders(self.making, str(pattern.relative_to(self.tables.top)))
+        return replace(self.making, changelogs=str(pattern.relative_to(self.tables.top)))
 
     def note(self) -> None:
         """Note the folders that are to take files; before these are written."""

@@ -26,7 +26,7 @@ from tailrace.spark.record.types import SHARD
 from tailrace.spark.state.built import Built
 from tailrace.spark.state.current.rows import STATE_FIELDS
 from tailrace.spark.state.failure import all_done, failure
-from tailrace.spark.state.history.jobs import HISTORY_FIELDS
+from tailrace.spark.state.history import HISTORY_FIELDS
 from tailrace.table_name import TableName
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from tailrace.spark.manifest.making import ChangelogFolders
+    from tailrace.spark.manifest.making import Making
     from tailrace.spark.runtime.tasks import Runner
     from tailrace.spark.state.cascade.jobs import Played
     from tailrace.spark.state.cascade.keys import Link
@@ -48,7 +48,7 @@ def carry_out(
     unread: Mapping[str, str],
     run: Runner,
     folder: Path,
-    to: ChangelogFolders,
+    to: Making,
 ) -> CarriedOut:
     """Carry out the foreign keys of a source in a batch.
 
@@ -114,7 +114,7 @@ class _Work:
     source: SourceChanges
     quiet: tuple[str, ...]
     run: Runner
-    to: ChangelogFolders
+    to: Making
 
     def __post_init__(self) -> None:
         source = self.source

@@ -21,7 +21,7 @@ from tailrace.spark.parquet.footer import row_groups
 from tailrace.spark.record.present import bits
 from tailrace.spark.state.cascade.play import ABSENT, Known, Play, completed
 from tailrace.spark.state.cascade.values import EXACT
-from tailrace.spark.state.changelog import ROW_GROUP_ROWS, ChangelogFiles
+from tailrace.spark.state.changelog import DEFAULT_LIMITS, ChangelogFiles
 from tailrace.spark.state.current import raw
 from tailrace.spark.state.current.flat import (
     DELETE,
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from tailrace.spark.manifest.making import ChangelogFolders
+    from tailrace.spark.manifest.making import Making
     from tailrace.spark.record.present import Bits
     from tailrace.spark.state.cascade.keys import Link
     from tailrace.spark.state.cascade.play import Derived, Row
@@ -122,7 +122,7 @@ class PlayJob:
     tables: tuple[Rows, ...]
     quiet: tuple[str, ...]
     folder: Path
-    to: ChangelogFolders
+    to: Making
     shard: str | None
 
     @property
@@ -487,9 +487,9 @@ class _Writing:
         )
 
     def _written(self, rows: pa.Table) -> ChangeFile:
-        to = self._job.to
-        files = ChangelogFiles(to, note=to.making.note, source=self._job.shard)
-        for batch in rows.unify_dictionaries().to_batches(max_chunksize=ROW_GROUP_ROWS):
+        files = ChangelogFiles(self._job.to, source=self._job.shard)
+        most = DEFAULT_LIMITS.group_rows
+        for batch in rows.unify_dictionaries().to_batches(max_chunksize=most):
             files.add(batch)
         (file,) = files.finish()
         return replace(file, unlogged=(), derived=True)
