@@ -74,12 +74,12 @@ class Asked:
 
 @dataclass(frozen=True)
 class FindJob:
-    """Find the rows of ``base`` that have any of the values that are asked for."""
+    """Find the rows of ``base`` that have any of the values asked for: a file in ``folder``."""
 
     base: Base
     target: Target
     asked: tuple[Asked, ...]
-    out: Path
+    folder: Path
 
     @property
     def reads(self) -> int:
@@ -157,8 +157,9 @@ def find(job: FindJob) -> str | None:
             found.append(rows.filter(pa.array(mask)))
     if not found:
         return None
-    write_spill(job.out, pa.concat_tables(found, promote_options="default"))
-    return str(job.out)
+    path = job.folder / f"{uuid4().hex}.arrow"
+    write_spill(path, pa.concat_tables(found, promote_options="default"))
+    return str(path)
 
 
 def matches(
@@ -180,34 +181,33 @@ def matches(
 def play(job: PlayJob) -> Played:
     """Carry the keys out. Raises `RejectedError` where what they did cannot be told."""
     tables = {each.name: _Table(each, job.links) for each in job.tables}
-    run = Play(job.links, {name: each.known for name, each in tables.items()})
+    run = Play(job.links, tables)
     causes = _Causes(job, run)
     steps: list[Step] = []
-    for each in tables.values():
-        each.begin()
-        steps += each.steps()
+    for table in tables.values():
+        table.begin()
+        steps += table.steps()
     steps += causes.steps
     for *_, step in sorted(steps, key=itemgetter(0, 1)):
         step()
-    for each in tables.values():
-        each.check_moved(run.derived)
-    missing = {
-        name: tuple(each.ask(job.folder)) for name, each in tables.items() if each.known.missing
-    }
-    if missing:
-        return Played({}, missing)
-    for each in tables.values():
-        if each.known.strange:
-            raise RejectedError(
-                f"images of changes of {each.name} are not full, and its rows are not all known: "
-                "what foreign keys do to them cannot be told"
-            )
-    files: dict[str, tuple[ChangeFile, ...]] = {}
-    for name, each in tables.items():
-        if made := [one for one in run.derived if one.table == name]:
-            work = _Writing(each.rows, made, causes, job)
-            files[name] = tuple(work.files())
-    return Played(files)
+    for table in tables.values():
+        table.check_moved(run.derived)
+    if any(table.missing for table in tables.values()):
+        asked = {name: tuple(each.ask(job.folder)) for name, each in tables.items() if each.missing}
+        return Played({}, asked)
+    if strange := [name for name, each in tables.items() if each.strange]:
+        raise RejectedError(
+            f"images of changes of {strange[0]} are not full, and its rows are not all known: "
+            "what foreign keys do to them cannot be told"
+        )
+    made = {name: [one for one in run.derived if one.table == name] for name in tables}
+    return Played(
+        {
+            name: tuple(_Writing(tables[name].given, each, causes.metadata, job).files())
+            for name, each in made.items()
+            if each
+        }
+    )
 
 
 # --- what the log says ----------------------------------------------------------------------------
@@ -230,9 +230,7 @@ class _Causes:
         """The first and the end of rows whose change does nothing to others."""
         self._metadata: list[pa.Table] = []
         for name, files in job.causes:
-            wanted = {
-                column for link in job.links if link.parent == name for column in link.referenced
-            }
+            wanted = {each for link in job.links if link.parent == name for each in link.referenced}
             for file in files:
                 self._read(file, sorted(wanted))
 
@@ -251,49 +249,45 @@ class _Causes:
             )
         read = [*_PLAIN, "_present", "_raw"]
         read += [f"{image}.{name}" for image in ("before", "after") for name in names]
+        places = {name: file.columns.get_field_index(name) for name in names}
         for rows in row_groups(file.path, read):
-            self._take(rows, file, names, wanted)
+            self._take(rows, file, places, wanted)
 
     def _take(
-        self, rows: pa.Table, file: ChangeFile, names: Sequence[str], wanted: Sequence[str]
+        self, rows: pa.Table, file: ChangeFile, places: Mapping[str, int], wanted: Sequence[str]
     ) -> None:
         """Keep the deletes, and the updates that change any of the columns."""
-        operations = operation_numbers(rows)
-        width = len(file.columns)
+        operations, width = operation_numbers(rows), len(file.columns)
         had, has = (bits(rows.column("_present"), each, width) for each in ("before", "after"))
         changed = np.zeros(rows.num_rows, np.bool_)
-        for name in names:
-            place = file.columns.get_field_index(name)
+        for name, place in places.items():
             changed |= has[:, place] & (raw.changed(rows, name) | ~had[:, place])
         chosen = np.flatnonzero((operations == DELETE) | ((operations == UPDATE) & changed))
-        every = [int(each) for each in rows.column("_seq").take(pa.array(chosen)).to_pylist()]
-        loud = [not self._is_quiet(seq) for seq in every]
-        chosen = chosen[np.array(loud, np.bool_)]
+        seqs = rows.column("_seq").take(pa.array(chosen)).to_pylist()
+        chosen = chosen[np.array([not self._is_quiet(int(each)) for each in seqs], np.bool_)]
         if not len(chosen):
             return
         rows = rows.take(pa.array(chosen))
         for key, texts in raw.texts(rows.column("_raw")).items():
-            if key.partition(".")[2] in names and texts.null_count < len(texts):
+            if key.partition(".")[2] in places and texts.null_count < len(texts):
                 raise RejectedError(f"a key that others refer to has a value of no type in {key}")
         befores, afters = (
-            zip(
-                *(
-                    _values(
-                        pc.struct_field(rows.column(image), [name]),
-                        there[chosen, file.columns.get_field_index(name)],
-                    )
-                    for name in names
-                ),
-                strict=True,
-            )
+            [
+                _values(pc.struct_field(rows.column(image), [name]), there[chosen, place])
+                for name, place in places.items()
+            ]
             for image, there in (("before", had), ("after", has))
         )
-        deletes = (operations[chosen] == DELETE).tolist()
-        seqs = [seq for seq, each in zip(every, loud, strict=True) if each]
-        for seq, delete, old, new in zip(seqs, deletes, befores, afters, strict=True):
-            number, after = len(self.steps), None if delete else completed(new, old)
-            step = partial(self._run.cause, number, file.name, wanted, old, after)
-            self.steps.append((seq, 1, step))
+        for seq, kind, old, new in zip(
+            rows.column("_seq").to_pylist(),
+            operations[chosen].tolist(),
+            zip(*befores, strict=True),
+            zip(*afters, strict=True),
+            strict=True,
+        ):
+            after = None if kind == DELETE else completed(new, old)
+            step = partial(self._run.cause, len(self.steps), file.name, wanted, old, after)
+            self.steps.append((int(seq), 1, step))
         self._metadata.append(rows.select(_PLAIN))
 
     def _is_quiet(self, seq: int) -> bool:
@@ -307,30 +301,28 @@ def _values(column: pa.ChunkedArray, there: Bits) -> list[object]:
     return [value if has else ABSENT for value, has in pairs]
 
 
-class _Table:
+class _Table(Known):
     """A table whose rows foreign keys may change: its rows before the changes, and these."""
 
-    def __init__(self, rows: Rows, links: Sequence[Link]) -> None:
-        self.rows = rows
-        self.name = rows.name
-        self._names = tuple(rows.target.columns.names)
-        self._asked: dict[tuple[str, ...], list[pa.Table]] = {}
-        self._how = {rows.target.key: (EXACT,) * len(rows.target.key)}
-        self._how |= {each.columns: each.comparisons for each in links if each.child == rows.name}
-        for each in rows.asked:
-            self._asked.setdefault(each.columns, []).append(read_spill(each.path))
-        self._found = [read_spill(path) for path in rows.found]
+    def __init__(self, given: Rows, links: Iterable[Link]) -> None:
+        self.given = given
+        self._how = {given.target.key: (EXACT,) * len(given.target.key)}
+        self._how |= {each.columns: each.comparisons for each in links if each.child == given.name}
+        self._values: dict[tuple[str, ...], list[pa.Table]] = {}
+        for each in given.asked:
+            self._values.setdefault(each.columns, []).append(read_spill(each.path))
+        self._found = [read_spill(path) for path in given.found]
         self._chosen: Bits = np.zeros(0, np.bool_)
         """Which of the logged changes `steps` gave."""
-        values = {
+        asked = {
             columns: {value for table in tables for value in _tuples(table, columns)}
-            for columns, tables in self._asked.items()
+            for columns, tables in self._values.items()
         }
-        self.known = Known(self._names, rows.target.key, values)
+        super().__init__(tuple(given.target.columns.names), given.target.key, asked)
 
     def ask(self, folder: Path) -> Iterator[Asked]:
         """Ask for the rows that are missing, by files in a folder."""
-        for columns, values in self.known.missing.items():
+        for columns, values in self.missing.items():
             path = folder / f"{uuid4().hex}.arrow"
             write_spill(path, self._as_table(columns, values))
             yield Asked(columns, self._how[columns], str(path))
@@ -339,8 +331,8 @@ class _Table:
         """Put the rows that there were."""
         for table in self._found:
             self._check_texts(table)
-            for row in _tuples(table, self._names):
-                self.known.put(row)
+            for row in _tuples(table, self.columns):
+                self.put(row)
 
     def steps(self) -> Iterator[Step]:
         """What is to be told of logged changes."""
@@ -350,50 +342,49 @@ class _Table:
         self._chosen = self._concerned(flat)
         rows, olds = (each.filter(pa.array(self._chosen)) for each in (flat.rows, flat.old))
         self._check_texts(rows)
-        columns = [rows.column(name).to_pylist() for name in self._names]
+        columns = [rows.column(name).to_pylist() for name in self.columns]
         if flat.present is not None:
-            there = zip(self._names, flat.present[self._chosen].T, strict=True)
+            there = zip(self.columns, flat.present[self._chosen].T, strict=True)
             columns = [_values(rows.column(name), has) for name, has in there]
         for seq, kind, old, image in zip(
             rows.column(SEQ).to_pylist(),
             flat.operations[self._chosen].tolist(),
-            _tuples(olds, self.rows.target.key),
+            _tuples(olds, self.key),
             zip(*columns, strict=True),
             strict=True,
         ):
             was = None if kind in {INSERT, SNAPSHOT} else old
             now = None if kind == DELETE else image
-            yield int(seq), 0, partial(self.known.change, was, now)
+            yield int(seq), 0, partial(self.change, was, now)
 
     def check_moved(self, derived: Iterable[Derived]) -> None:
         """Ask for rows under keys that foreign keys made, where `steps` left out their changes.
 
         The log has these keys for each later change of such a row.
         """
-        known, key = self.known, self.rows.target.key
         moves = [
-            (known.key_of(each.before), known.key_of(each.after))
+            (self.key_of(each.before), self.key_of(each.after))
             for each in derived
-            if each.table == self.name and each.after is not None
+            if each.table == self.given.name and each.after is not None
         ]
-        moved = {new for old, new in moves if new != old} - known.asked.get(key, set())
+        moved = {new for old, new in moves if new != old} - self.asked.get(self.key, set())
         flat = self._changes() if moved else None
         if flat is None:
             return
-        if (self._concerned(flat, self._as_table(key, moved)) & ~self._chosen).any():
-            known.missing.setdefault(key, set()).update(moved)
+        if (self._concerned(flat, self._as_table(self.key, moved)) & ~self._chosen).any():
+            self.missing.setdefault(self.key, set()).update(moved)
 
     def _changes(self) -> Flat | None:
         """The logged changes, where any of the rows are asked for."""
-        pieces, whole = self.rows.pieces if self._asked else (), not self.rows.partial
-        flats = [each for piece in pieces for each in changes(piece, self.rows.target, whole=whole)]
+        given, whole = self.given, not self.given.partial
+        pieces = given.pieces if self._values else ()
+        flats = [each for piece in pieces for each in changes(piece, given.target, whole=whole)]
         return joined(flats) if flats else None
 
     def _concerned(self, flat: Flat, *keys: pa.Table) -> Bits:
         """Which changes are of rows that have values asked for, or ``keys``, at any time."""
-        key = self.rows.target.key
-        count = len(flat.operations)
-        there = [*self._found, *self._asked.get(key, ()), *keys]
+        key, count = self.key, len(flat.operations)
+        there = [*self._found, *self._values.get(key, ()), *keys]
         numbers, size = dense(
             key_columns([each.select(list(key)) for each in (flat.rows, flat.old, *there)], key)
         )
@@ -404,13 +395,13 @@ class _Table:
         came = np.isin(flat.operations, (INSERT, SNAPSHOT))
         gone = flat.operations == DELETE
         if flat.present is not None:  # a key that an image leaves out is as it was
-            left = ~flat.present[:, [self._names.index(name) for name in key]].all(axis=1)
+            left = ~flat.present[:, self.places(key)].all(axis=1)
             new = np.where(left, old, new)
-        for columns, tables in self._asked.items():
+        for columns, tables in self._values.items():
             for table in tables:
                 chosen |= matches(flat.rows, columns, self._how[columns], table)
             if flat.present is not None:  # some of the values are new, the others not in the image
-                has = flat.present[:, [self._names.index(name) for name in columns]]
+                has = flat.present[:, self.places(columns)]
                 others = has[:, [name not in key for name in columns]].any(axis=1)
                 chosen |= ~has.all(axis=1) & ~gone & (came | (new != old) | others)
         while True:
@@ -423,17 +414,18 @@ class _Table:
 
     def _as_table(self, columns: Sequence[str], values: Iterable[Row]) -> pa.Table:
         arrays = [
-            pa.array(each, self.rows.target.columns.field(name).type)
+            pa.array(each, self.given.target.columns.field(name).type)
             for name, each in zip(columns, zip(*values, strict=True), strict=True)
         ]
         return pa.table(arrays, list(columns))
 
     def _check_texts(self, table: pa.Table) -> None:
-        for name in self._names:
+        for name in self.columns:
             beside = raw.beside(name)
             if beside in table.schema.names and table.column(beside).null_count < table.num_rows:
                 raise RejectedError(
-                    f"{self.name}: a column that foreign keys concern has values of no type: {name}"
+                    f"{self.given.name}: a column that foreign keys concern has values of no type: "
+                    f"{name}"
                 )
 
 
@@ -448,11 +440,9 @@ def _tuples(table: pa.Table, names: Iterable[str]) -> Iterator[Row]:
 class _Writing:
     """Writes the changes that foreign keys made to a table, where they stand among the logged."""
 
-    def __init__(self, rows: Rows, made: Sequence[Derived], causes: _Causes, job: PlayJob) -> None:
-        self._rows = rows
-        self._made = made
-        self._job = job
-        self._metadata = causes.metadata.take(pa.array([each.cause for each in made]))
+    def __init__(self, rows: Rows, made: Sequence[Derived], causes: pa.Table, job: PlayJob) -> None:
+        self._rows, self._made, self._job = rows, made, job
+        self._metadata = causes.take(pa.array([each.cause for each in made]))
         self._seqs = [int(each) for each in self._metadata.column("_seq").to_pylist()]
 
     def files(self) -> Iterator[ChangeFile]:
