@@ -198,10 +198,8 @@ class _Stages:
                 self.made[stage] = failed(found) if isinstance(found, Failure) else found
         folder.mkdir()
         self.made |= make(units, self.run, folder)
-        self._stop([each for each in wave if self._is_rejected(each)], folder / "stopped")
-
-    def _is_rejected(self, stage: Stage) -> bool:
-        return stage in self.made and self.made[stage].rows.refused is not None
+        made = [(each, self.made[each]) for each in wave if each in self.made]
+        self._stop([each for each, one in made if one.rows.refused is not None], folder / "stopped")
 
     def _begun(self, stage: Stage) -> _Versions | Built | Failure | None:
         """How a stage is made, or why it cannot be: a table is set aside, or a stage before has

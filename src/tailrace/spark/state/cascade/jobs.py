@@ -50,7 +50,8 @@ if TYPE_CHECKING:
     from tailrace.spark.state.cascade.values import Comparison
     from tailrace.spark.state.changelog import ChangeFile
     from tailrace.spark.state.current.flat import Bytes, Flat, Target
-    from tailrace.spark.state.current.pieces import Base, Piece
+    from tailrace.spark.state.current.pieces import Base
+    from tailrace.spark.state.current.plan import TablePlan
 
 MARK: Final = "cascade"
 """The key in ``_raw`` under which a change that a foreign key made has that key."""
@@ -91,18 +92,15 @@ class FindJob:
 class Rows:
     """A table whose rows foreign keys may change.
 
-    ``target`` has the columns that it takes to carry them out, of ``columns``, all that the table
-    has. ``pieces`` are its logged changes, which ``files`` hold, ``found`` the paths of rows from
-    before them that have the values ``asked`` for. ``names`` is where columns' names come from.
+    ``target`` has the columns that it takes to carry them out, of those that ``plan`` has. Its
+    logged changes are in ``files``, ``found`` are the paths of rows from before them that have the
+    values ``asked`` for.
     """
 
     name: str
+    plan: TablePlan
     target: Target
-    columns: pa.Schema
-    pieces: tuple[Piece, ...]
-    partial: bool
     files: tuple[ChangeFile, ...]
-    names: str
     found: tuple[str, ...] = ()
     asked: tuple[Asked, ...] = ()
 
@@ -128,10 +126,8 @@ class PlayJob:
     @property
     def reads(self) -> int:
         """The bytes that it reads."""
-        files = [file for _, each in self.causes for file in each]
-        return sum(
-            file.size for each in (files, *(one.files for one in self.tables)) for file in each
-        )
+        every = [*(files for _, files in self.causes), *(each.files for each in self.tables)]
+        return sum(file.size for files in every for file in files)
 
 
 @dataclass(frozen=True)
@@ -152,7 +148,7 @@ def find(job: FindJob) -> str | None:
     for rows in base_rows(job.base, job.target, only_its_columns=True):
         mask = np.zeros(rows.num_rows, np.bool_)
         for each, values in asked:
-            mask |= matches(rows, each.columns, each.comparisons, values)
+            mask |= _matches(rows, each, values)
         if mask.any():
             found.append(rows.filter(pa.array(mask)))
     if not found:
@@ -162,16 +158,15 @@ def find(job: FindJob) -> str | None:
     return str(path)
 
 
-def matches(
-    rows: pa.Table, columns: Sequence[str], comparisons: Iterable[Comparison], values: pa.Table
-) -> Bits:
-    """Which rows have any of the values in columns. NULL is none. Raises `RejectedError`."""
+def _matches(rows: pa.Table, asked: Asked, values: pa.Table) -> Bits:
+    """Which rows have any of the values asked for. NULL is none. Raises `RejectedError`."""
+    columns = list(asked.columns)
     found = {
-        name: how.of_all(rows.column(name)) for name, how in zip(columns, comparisons, strict=True)
+        name: how.of_all(rows.column(name))
+        for name, how in zip(columns, asked.comparisons, strict=True)
     }
-    numbers, _ = dense(key_columns([values.select(list(columns)), pa.table(found)], columns))
-    asked, own = numbers[: values.num_rows], numbers[values.num_rows :]
-    result: Bits = np.isin(own, asked)
+    numbers, _ = dense(key_columns([values.select(columns), pa.table(found)], columns))
+    result: Bits = np.isin(numbers[values.num_rows :], numbers[: values.num_rows])
     for each in found.values():
         if each.null_count:
             result &= each.is_valid().to_numpy()
@@ -185,7 +180,6 @@ def play(job: PlayJob) -> Played:
     causes = _Causes(job, run)
     steps: list[Step] = []
     for table in tables.values():
-        table.begin()
         steps += table.steps()
     steps += causes.steps
     for *_, step in sorted(steps, key=itemgetter(0, 1)):
@@ -308,17 +302,13 @@ class _Table(Known):
         self.given = given
         self._how = {given.target.key: (EXACT,) * len(given.target.key)}
         self._how |= {each.columns: each.comparisons for each in links if each.child == given.name}
-        self._values: dict[tuple[str, ...], list[pa.Table]] = {}
-        for each in given.asked:
-            self._values.setdefault(each.columns, []).append(read_spill(each.path))
         self._found = [read_spill(path) for path in given.found]
+        self._wanted = [(each, read_spill(each.path)) for each in given.asked]
         self._chosen: Bits = np.zeros(0, np.bool_)
         """Which of the logged changes `steps` gave."""
-        asked = {
-            columns: {value for table in tables for value in _tuples(table, columns)}
-            for columns, tables in self._values.items()
-        }
-        super().__init__(tuple(given.target.columns.names), given.target.key, asked)
+        super().__init__(tuple(given.target.columns.names), given.target.key)
+        for each, values in self._wanted:
+            self.asked.setdefault(each.columns, set()).update(_tuples(values, each.columns))
 
     def ask(self, folder: Path) -> Iterator[Asked]:
         """Ask for the rows that are missing, by files in a folder."""
@@ -327,15 +317,12 @@ class _Table(Known):
             write_spill(path, self._as_table(columns, values))
             yield Asked(columns, self._how[columns], str(path))
 
-    def begin(self) -> None:
-        """Put the rows that there were."""
+    def steps(self) -> Iterator[Step]:
+        """Put the rows that there were; what is to be told of logged changes then."""
         for table in self._found:
             self._check_texts(table)
             for row in _tuples(table, self.columns):
                 self.put(row)
-
-    def steps(self) -> Iterator[Step]:
-        """What is to be told of logged changes."""
         flat = self._changes()
         if flat is None:
             return
@@ -376,15 +363,16 @@ class _Table(Known):
 
     def _changes(self) -> Flat | None:
         """The logged changes, where any of the rows are asked for."""
-        given, whole = self.given, not self.given.partial
-        pieces = given.pieces if self._values else ()
-        flats = [each for piece in pieces for each in changes(piece, given.target, whole=whole)]
+        target, plan = self.given.target, self.given.plan
+        pieces, whole = plan.pieces if self._wanted else (), not plan.partial
+        flats = [each for piece in pieces for each in changes(piece, target, whole=whole)]
         return joined(flats) if flats else None
 
     def _concerned(self, flat: Flat, *keys: pa.Table) -> Bits:
         """Which changes are of rows that have values asked for, or ``keys``, at any time."""
         key, count = self.key, len(flat.operations)
-        there = [*self._found, *self._values.get(key, ()), *keys]
+        there = [*self._found, *keys]
+        there += [values for each, values in self._wanted if each.columns == key]
         numbers, size = dense(
             key_columns([each.select(list(key)) for each in (flat.rows, flat.old, *there)], key)
         )
@@ -397,12 +385,11 @@ class _Table(Known):
         if flat.present is not None:  # a key that an image leaves out is as it was
             left = ~flat.present[:, self.places(key)].all(axis=1)
             new = np.where(left, old, new)
-        for columns, tables in self._values.items():
-            for table in tables:
-                chosen |= matches(flat.rows, columns, self._how[columns], table)
+        for each, values in self._wanted:
+            chosen |= _matches(flat.rows, each, values)
             if flat.present is not None:  # some of the values are new, the others not in the image
-                has = flat.present[:, self.places(columns)]
-                others = has[:, [name not in key for name in columns]].any(axis=1)
+                has = flat.present[:, self.places(each.columns)]
+                others = has[:, [name not in key for name in each.columns]].any(axis=1)
                 chosen |= ~has.all(axis=1) & ~gone & (came | (new != old) | others)
         while True:
             met[new[chosen & ~gone]] = True
@@ -448,9 +435,9 @@ class _Writing:
     def files(self) -> Iterator[ChangeFile]:
         """All files of the table in the log's order."""
         done = 0
-        logged = self._rows.files
-        columns = logged[-1].columns if logged else self._rows.columns
-        key = logged[-1].key if logged else self._rows.target.key
+        logged, target = self._rows.files, self._rows.plan.target
+        columns = logged[-1].columns if logged else target.columns
+        key = logged[-1].key if logged else target.key
         for file in logged:
             start, end = bisect_left(self._seqs, file.first), bisect_right(self._seqs, file.last)
             if done < start:
@@ -524,7 +511,7 @@ class _Writing:
                 "tailrace.table": self._rows.name,
                 "tailrace.source": self._job.source,
                 "tailrace.key": json.dumps(list(key)),
-                "tailrace.names": self._rows.names,
+                "tailrace.names": self._rows.files[-1].names if self._rows.files else "log",
             },
         )
         values = {name: metadata.column(name) for name in _PLAIN} | values

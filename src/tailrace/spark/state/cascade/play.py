@@ -59,7 +59,7 @@ class Known:
 
     columns: tuple[str, ...]
     key: tuple[str, ...]
-    asked: Mapping[tuple[str, ...], set[Value]] = field(default_factory=dict)
+    asked: dict[tuple[str, ...], set[Value]] = field(default_factory=dict)
     rows: dict[Value, Row] = field(default_factory=dict)
     missing: dict[tuple[str, ...], set[Value]] = field(default_factory=dict)
     strange: bool = False
@@ -109,19 +109,14 @@ class Known:
         before = None if old is None else self.take(old)
         if image is None:
             return
-        if ABSENT in image:
-            if before is None:
-                self._unknown(old)
-                return
-            image = completed(image, before)
-        self.put(image)
-
-    def _unknown(self, key: Value | None) -> None:
-        """An image that is not full is of a row that is not known, or of one that was inserted."""
-        if key is None or key in self.asked.get(self.key, ()):
+        if ABSENT not in image:
+            self.put(image)
+        elif before is not None:
+            self.put(completed(image, before))
+        elif old is None or old in self.asked.get(self.key, ()):
             self.strange = True
         else:
-            self.missing.setdefault(self.key, set()).add(key)
+            self.missing.setdefault(self.key, set()).add(old)
 
 
 def completed(image: Row, before: Row) -> Row:
