@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from tailrace.spark.input.server_facts import AskedServers
     from tailrace.spark.manifest.lake_options import LakeOptions
 
+    Keys = Mapping[TableName, Iterable[ForeignKey]]
+    Texts = dict[str, tuple[str, ...]]
+
 CHANGED_BELOW: Final = "foreign keys change its rows, and the log has nothing of it"
 """What is said of such a table, before the keys."""
 _MOST_NAMES: Final = 5
@@ -41,7 +44,7 @@ class Cascades:
     servers: AskedServers
     options: LakeOptions
     notice: Callable[[str], None]
-    known: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    known: Texts = field(default_factory=dict)
     _added: set[str] = field(default_factory=set)
     """The servers whose keys are known: their facts stay as they are."""
 
@@ -50,7 +53,7 @@ class Cascades:
         before, applies = set(self.known), self.options.cascades == "apply"
         for cursor in cursors:
             facts = self.servers.facts(cursor.name)
-            unlogged: Mapping[TableName, Iterable[ForeignKey]] = {}
+            unlogged: Keys = {}
             if facts is None:
                 if logs_cascades(cursor.planner.server_version):
                     continue
@@ -74,9 +77,7 @@ class Cascades:
                 f"lake keeps these rows as they were, and verify finds them{first}"
             )
 
-    def _all(
-        self, cursor: SourceCursor, unlogged: Mapping[TableName, Iterable[ForeignKey]]
-    ) -> dict[str, tuple[str, ...]]:
+    def _all(self, cursor: SourceCursor, unlogged: Keys) -> Texts:
         """The keys of a source's tables that cascade; ``unlogged`` are its server's."""
         told = cursor.planner.catalogue.states()
         every = [*unlogged.items(), *((one.definition.full_name, one.foreign_keys) for one in told)]
@@ -87,9 +88,7 @@ class Cascades:
             and self.options.tables(*name)
         }
 
-    def _rest(
-        self, cursor: SourceCursor, unlogged: Mapping[TableName, Iterable[ForeignKey]]
-    ) -> dict[str, tuple[str, ...]]:
+    def _rest(self, cursor: SourceCursor, unlogged: Keys) -> Texts:
         """Those that the mirror cannot carry out."""
         catalogue, wanted = cursor.planner.catalogue, self.options.tables
         links = links_of(
