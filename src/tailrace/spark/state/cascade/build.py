@@ -111,10 +111,11 @@ class _Work:
         """What becomes of the changes of the tables of some links. Raises `RejectedError`."""
         source = self.source
         children = dict.fromkeys(each.child for each in links)
-        rows = {child: found for child in children if (found := self._rows(child, links))}
-        links = [each for each in links if each.child in rows]  # others have no rows
+        known = {child: found for child in children if (found := self._rows(child, links))}
+        links = [each for each in links if each.child in known]  # others have no rows
         if not links:
             return {}
+        rows = {child: found for child, (found, _) in known.items()}
         causes = tuple(
             (each, tuple(source.files.get(each, ())))
             for each in dict.fromkeys(link.parent for link in links)
@@ -130,7 +131,7 @@ class _Work:
             jobs = [
                 (name, FindJob(base, rows[name].target, wanted, folder / f"found-{number}"))
                 for name, wanted in played.missing.items()
-                for base in _one_by_one(rows[name].plan.base)
+                for base in _one_by_one(known[name][1])
             ]
             results = all_done(self._run, find, [each for _, each in jobs], RejectedError)
             for name, wanted in played.missing.items():
@@ -145,8 +146,8 @@ class _Work:
                 )
         raise RejectedError(f"the batch's foreign keys take more than {_ROUNDS} rounds")
 
-    def _rows(self, name: str, links: Sequence[Link]) -> Rows | None:
-        """A table whose rows may change; None where it has none.
+    def _rows(self, name: str, links: Sequence[Link]) -> tuple[Rows, Base | None] | None:
+        """A table whose rows may change, and those that it has; None where it has none.
 
         Raises `RejectedError` where its rows cannot be told.
         """
@@ -171,9 +172,11 @@ class _Work:
         some = Target(
             pa.schema([target.columns.field(each) for each in tracked]), target.key, target.given
         )
-        if plan.base is not None and life.base is not None:
-            plan = replace(plan, base=replace(plan.base, deleted=source.deleted(life.base)))
-        return Rows(name, plan, some, tuple(source.files.get(name, ())))
+        files = tuple(source.files.get(name, ()))
+        rows = Rows(name, some, target.columns, plan.pieces, plan.partial, files)
+        if plan.base is None or life.base is None:
+            return rows, None
+        return rows, replace(plan.base, deleted=source.deleted(life.base))
 
 
 def _one_by_one(base: Base | None) -> Iterator[Base]:

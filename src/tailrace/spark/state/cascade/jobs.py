@@ -50,8 +50,7 @@ if TYPE_CHECKING:
     from tailrace.spark.state.cascade.values import Comparison
     from tailrace.spark.state.changelog import ChangeFile
     from tailrace.spark.state.current.flat import Bytes, Flat, Target
-    from tailrace.spark.state.current.pieces import Base
-    from tailrace.spark.state.current.plan import TablePlan
+    from tailrace.spark.state.current.pieces import Base, Piece
 
 MARK: Final = "cascade"
 """The key in ``_raw`` under which a change that a foreign key made has that key."""
@@ -92,14 +91,16 @@ class FindJob:
 class Rows:
     """A table whose rows foreign keys may change.
 
-    ``target`` has the columns that it takes to carry them out, of those that ``plan`` has. Its
-    logged changes are in ``files``, ``found`` are the paths of rows from before them that have the
-    values ``asked`` for.
+    ``target`` has the columns that it takes to carry them out, of ``columns``, all that the table
+    has. ``pieces`` are its logged changes, which ``files`` hold, ``found`` the paths of rows from
+    before them that have the values ``asked`` for.
     """
 
     name: str
-    plan: TablePlan
     target: Target
+    columns: pa.Schema
+    pieces: tuple[Piece, ...]
+    partial: bool
     files: tuple[ChangeFile, ...]
     found: tuple[str, ...] = ()
     asked: tuple[Asked, ...] = ()
@@ -363,9 +364,9 @@ class _Table(Known):
 
     def _changes(self) -> Flat | None:
         """The logged changes, where any of the rows are asked for."""
-        target, plan = self.given.target, self.given.plan
-        pieces, whole = plan.pieces if self._wanted else (), not plan.partial
-        flats = [each for piece in pieces for each in changes(piece, target, whole=whole)]
+        given, whole = self.given, not self.given.partial
+        pieces = given.pieces if self._wanted else ()
+        flats = [each for piece in pieces for each in changes(piece, given.target, whole=whole)]
         return joined(flats) if flats else None
 
     def _concerned(self, flat: Flat, *keys: pa.Table) -> Bits:
@@ -435,9 +436,9 @@ class _Writing:
     def files(self) -> Iterator[ChangeFile]:
         """All files of the table in the log's order."""
         done = 0
-        logged, target = self._rows.files, self._rows.plan.target
-        columns = logged[-1].columns if logged else target.columns
-        key = logged[-1].key if logged else target.key
+        logged = self._rows.files
+        columns = logged[-1].columns if logged else self._rows.columns
+        key = logged[-1].key if logged else self._rows.target.key
         for file in logged:
             start, end = bisect_left(self._seqs, file.first), bisect_right(self._seqs, file.last)
             if done < start:
