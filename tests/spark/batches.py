@@ -11,7 +11,7 @@ import pyarrow as pa
 from tailrace.columns.arrays import METADATA_FIELDS
 from tailrace.position import sequence
 from tailrace.spark.parquet.data_folder import DataFolder
-from tailrace.spark.state.changelog import ChangelogFiles
+from tailrace.spark.state.changelog import ChangelogFiles, Limits
 
 OPERATIONS = ["insert", "update", "delete", "snapshot"]
 
@@ -88,10 +88,21 @@ def data_folder(folder):
     return DataFolder(folder, plain=inner is not None and not (inner / "versions").exists())
 
 
-def changelog(folder, *batches, **options):
+class OneFolder:
+    """Where the files of all tables' changelogs go to one folder, without a note of it."""
+
+    def __init__(self, folder):
+        self.changelog = lambda _table: folder
+
+    def note(self, _folders):
+        pass
+
+
+def changelog(folder, *batches, source=None, **limits):
     """The changelog files that batches become."""
     folder.mkdir(parents=True, exist_ok=True)
-    writer = ChangelogFiles(lambda _: data_folder(folder), **options)
+    to = OneFolder(data_folder(folder))
+    writer = ChangelogFiles(to, source=source, limits=Limits(**limits))
     for each in batches:
         writer.add(each)
     return writer.finish()

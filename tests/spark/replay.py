@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from tailrace.columns import plan_splits
 from tailrace.errors import PipelineError
-from tailrace.spark.manifest.making import ChangelogFolders, Making
+from tailrace.spark.manifest.making import Making
 from tailrace.spark.mirror.splits import SplitJob, write_split
 from tailrace.spark.parquet.data_folder import DataFolder
 from tailrace.spark.parquet.deleted import NO_ROWS, joined
@@ -37,7 +37,7 @@ def change_files(splits, folder, statements="error"):
     """What jobs write of splits, in a new folder: the files of each table, in the log's order."""
     files = {}
     folder.mkdir(parents=True, exist_ok=True)
-    to = ChangelogFolders(Making(folder, folder, 0, 0, plain=False))
+    to = Making(folder, folder, 0, 0, plain=False)
     jobs = [SplitJob(split, TableFilter(), statements, folder, to) for split in splits]
     for written in run(write_split, jobs):
         for _, cause in written.failed:

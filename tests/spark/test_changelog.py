@@ -12,8 +12,8 @@ from tailrace.position import sequence
 from tailrace.spark.parquet.data_folder import DataFolder
 from tailrace.spark.parquet.file import ParquetFile, file_schema
 from tailrace.spark.record.types import plain_type, spark_schema
-from tailrace.spark.state.changelog import ChangelogFiles
-from tests.spark.batches import batch, changelog
+from tailrace.spark.state.changelog import ChangelogFiles, Limits
+from tests.spark.batches import OneFolder, batch, changelog
 
 COLUMNS = pa.schema([("id", pa.int32()), ("v", pa.string())])
 
@@ -23,7 +23,7 @@ def inserts(count, first=1):
 
 
 def test_one_file_a_table_with_figures(tmp_path):
-    files = ChangelogFiles(lambda _: DataFolder(tmp_path), group_rows=10)
+    files = ChangelogFiles(OneFolder(DataFolder(tmp_path)), limits=Limits(group_rows=10))
     row, other = {"id": 1, "v": "a"}, {"id": 1, "v": "b"}
     files.add(batch(inserts(4), COLUMNS, start=100), 0.5)
     files.add(batch([("insert", None, row)], COLUMNS, table="customers", start=200))
@@ -56,7 +56,7 @@ def test_row_groups(tmp_path):
 
 
 def test_what_is_kept_is_bounded(tmp_path):
-    files = ChangelogFiles(lambda _: DataFolder(tmp_path), kept_bytes=1)
+    files = ChangelogFiles(OneFolder(DataFolder(tmp_path)), limits=Limits(kept_bytes=1))
     files.add(batch(inserts(3), COLUMNS))
     assert files._kept == 0
     (written,) = files.finish()
@@ -100,7 +100,7 @@ def test_partial_images_and_moved_keys_are_noted(tmp_path):
 
 def test_a_file_is_in_the_way(tmp_path):
     (tmp_path / "file").touch()
-    files = ChangelogFiles(lambda _: DataFolder(tmp_path / "file"), group_rows=1)
+    files = ChangelogFiles(OneFolder(DataFolder(tmp_path / "file")), limits=Limits(group_rows=1))
     with pytest.raises(PipelineError, match="cannot write"):
         files.add(batch(inserts(1), COLUMNS))
 

@@ -19,7 +19,7 @@ from tailrace.spark.lake import plan
 from tailrace.spark.lake.delta.tables import DeltaTables
 from tailrace.spark.lake.iceberg.tables import IcebergTables
 from tailrace.spark.state.current import build, jobs
-from tailrace.spark.state.history import jobs as history_jobs
+from tailrace.spark.state.history import VersionsJob
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -184,7 +184,7 @@ def _fold(name: str) -> Any:
 
 
 def _history(name: str) -> Any:
-    return _raises(history_jobs.VersionsJob, "do", _has_column(f"own_{name}"))
+    return _raises(VersionsJob, "do", _has_column(f"own_{name}"))
 
 
 def _decode(name: str) -> Any:

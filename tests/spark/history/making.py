@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tailrace.columns import plan_splits
-from tailrace.spark.state.history.build import build_history
+from tailrace.spark.state.history import build_history
 from tailrace.storage import find
 from tests.spark.replay import by_name, change_files, run, source_changes
 from tools.campaign.mirrored_checks import at

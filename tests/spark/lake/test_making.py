@@ -39,8 +39,8 @@ def notes(lake):
 def put(store, table=ORDERS):
     """What a batch puts into the folders of a table's parts."""
     changelogs = store.places.changelogs(None)
-    changelogs.making.note([changelogs(table).path])
-    folders = [changelogs(table), store.places.folder(table, "current", COLUMNS)]
+    changelogs.note([changelogs.changelog(table).path])
+    folders = [changelogs.changelog(table), store.places.folder(table, "current", COLUMNS)]
     store.places.note()
     files = [each.file("part") for each in folders]
     for each in files:
@@ -142,7 +142,7 @@ def test_the_folders_of_changelogs(tmp_path, name):
         for table in (ORDERS, TableName("a.b", "c d"), TableName("x" * 150, "y" * 150)):
             tables = store.tables
             path = tables.folder(tables.name(folder_name(*table), "changelog"))
-            assert changelogs(table).path == path
+            assert changelogs.changelog(table).path == path
 
 
 def test_the_folder_of_a_changelog_in_a_namespace(tmp_path):
@@ -152,7 +152,7 @@ def test_the_folder_of_a_changelog_in_a_namespace(tmp_path):
     changelogs = Places(tables, Manifest(), making).changelogs(None)
     for table in (ORDERS, TableName("<table>", "<database>")):
         path = tables.folder(tables.name(folder_name(*table), "changelog"))
-        assert changelogs(table).path == path
+        assert changelogs.changelog(table).path == path
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from tailrace.spark.parquet.data_folder import DataFolder
 from tailrace.spark.parquet.file import ParquetFile
 from tailrace.spark.parquet.footer import row_groups
 from tailrace.spark.state.built import Built, ClosedFile
-from tailrace.spark.state.history.jobs import HISTORY_FIELDS
+from tailrace.spark.state.history import HISTORY_FIELDS
 from tests.spark.batches import data_folder
 from tests.spark.history.landing import FORMATS, READERS
 from tests.spark.lake.making import BEGIN, COLUMNS, changes, made, row

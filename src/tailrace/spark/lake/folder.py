@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 INNER: Final = "_tailrace"
+SOURCES: Final = "sources"
 _BEFORE: Final = ("batches", "versions")
 """Where lakes before layout 4 had a manifest for each batch."""
 AGAIN: Final = ".again"

@@ -29,7 +29,7 @@ from tailrace.extras import missing
 from tailrace.spark.lake.asides import points, since, waiting
 from tailrace.spark.lake.claim import FOLDER as CLAIMS
 from tailrace.spark.lake.claim import Claim
-from tailrace.spark.lake.folder import AGAIN, INNER, check_layout, generation_of
+from tailrace.spark.lake.folder import AGAIN, INNER, SOURCES, check_layout, generation_of
 from tailrace.spark.lake.parquet.tables import ParquetTables
 from tailrace.spark.lake.plan import Places, completed, plan
 from tailrace.spark.lake.reclaim import look, reclaim
@@ -60,8 +60,7 @@ if TYPE_CHECKING:
     from tailrace.spark.runtime.tasks import Runner
     from tailrace.spark.state.failure import Failure
 
-_SOURCES: Final = "sources"
-_FOLDERS: Final = (FOLDER, CLAIMS, "tables", "versions", "staging", _SOURCES)
+_FOLDERS: Final = (FOLDER, CLAIMS, "tables", "versions", "staging", SOURCES)
 _TRIES: Final = 3
 """How many times tables are made ours again when others keep writing to them."""
 
@@ -121,7 +120,7 @@ class Lake(Closing):
         self._claim = Claim(objects, str(path))
         self._journal = Journal(objects, check=self._claim.check)
         self.manifest = Manifest()
-        self.sources = self._inner / _SOURCES
+        self.sources = self._inner / SOURCES
         """A folder for the logs of servers; what is in it stays."""
         self._retried: frozenset[str] = frozenset()
         self._keys: Collection[str] | None = None
@@ -202,13 +201,13 @@ class Lake(Closing):
 
         That process may write into its own, whose lock it holds.
         """
-        found = [self._inner / _SOURCES, *self._inner.glob(f"{_SOURCES}.*")]
+        found = [self._inner / SOURCES, *self._inner.glob(f"{SOURCES}.*")]
         latest = within(self._inner, max(found, key=generation_of))
         self.sources = latest
         if self._claim.rival and latest.exists():
-            copy = shutil.copytree(latest, self.staging / _SOURCES, symlinks=True)
+            copy = shutil.copytree(latest, self.staging / SOURCES, symlinks=True)
             self._claim.check()
-            self.sources = copy.replace(self._inner / f"{_SOURCES}.{self.staging.name}")
+            self.sources = copy.replace(self._inner / f"{SOURCES}.{self.staging.name}")
         for folder in found:
             if folder.name != self.sources.name:
                 shutil.rmtree(folder, ignore_errors=True)

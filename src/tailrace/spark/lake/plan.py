@@ -15,7 +15,7 @@ from tailrace.spark.lake.asides import points
 from tailrace.spark.lake.rewriting import Copy, copy, due, put_together, still_small
 from tailrace.spark.lake.tables import MARK, Merge, Step, deleted_by_path, paths_of, rows_of
 from tailrace.spark.manifest.lazy_tables import lazy
-from tailrace.spark.manifest.making import ANY_TABLE, ChangelogFolders
+from tailrace.spark.manifest.making import ANY_TABLE
 from tailrace.spark.manifest.manifest import DataFile, Manifest, TableState
 from tailrace.spark.manifest.manifest_json import with_status
 from tailrace.spark.manifest.names import Folders, folded
@@ -27,7 +27,7 @@ from tailrace.spark.record.types import SHARD
 from tailrace.spark.state.built import Built
 from tailrace.spark.state.current.rows import STATE_FIELDS
 from tailrace.spark.state.failure import all_done, failure
-from tailrace.spark.state.history.jobs import HISTORY_FIELDS
+from tailrace.spark.state.history import HISTORY_FIELDS
 from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
@@ -141,12 +141,12 @@ class Places:
         self.shapes[name], names = merged(shape, plain_schema(columns))
         return names
 
-    def changelogs(self, staging: Path | None) -> ChangelogFolders:
+    def changelogs(self, staging: Path | None) -> Making:
         """Where tasks put changelog files; in staging, if there is to be no changelog."""
         if staging is not None:
-            return ChangelogFolders(replace(self.making, top=staging))
+            return replace(self.making, top=staging)
         pattern = self.tables.folder(self.tables.name(ANY_TABLE, "changelog"))
-        return ChangelogFolders(self.making, str(pattern.relative_to(self.tables.top)))
+        return replace(self.making, changelogs=str(pattern.relative_to(self.tables.top)))
 
     def note(self) -> None:
         """Note the folders that are to take files; before these are written."""

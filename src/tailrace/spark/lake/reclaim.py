@@ -31,7 +31,7 @@ from tailrace.spark.state.current.fold import key_columns
 from tailrace.spark.state.current.keys import buckets
 from tailrace.spark.state.current.rows import RAW, ROW_GROUP, STATE_FIELDS, bytes_in
 from tailrace.spark.state.failure import all_done, failure
-from tailrace.spark.state.history.jobs import HISTORY_FIELDS
+from tailrace.spark.state.history import HISTORY_FIELDS
 from tailrace.spark.state.spill import read_spill, write_spill
 
 if TYPE_CHECKING:

@@ -24,14 +24,16 @@ if TYPE_CHECKING:
     from tailrace.table_name import TableName
 
 ANY_TABLE: Final = "<database>.<table>"
-"""A table's own name in the pattern of `ChangelogFolders`."""
+"""A table's own name in the folder that `Making.changelogs` has."""
 
 
 @dataclass(frozen=True)
 class Making:
     """A batch in the making: its number, its process's generation, and the lake in folder ``top``.
 
-    ``inner`` is the lake's own folder. ``plain`` is as in `DataFolder`.
+    ``inner`` is the lake's own folder. ``plain`` is as in `DataFolder`. ``changelogs`` is, below
+    ``top``, the folder of the changelog of a table whose own name is `ANY_TABLE`. It travels with
+    jobs.
     """
 
     top: Path
@@ -39,10 +41,17 @@ class Making:
     batch: int
     generation: int
     plain: bool
+    changelogs: str = ANY_TABLE
 
     def folder(self, path: Path) -> DataFolder:
         """A table's folder. Raises `PipelineError` for one outside the lake."""
         return DataFolder(within(self.top, path), self.batch, self.generation, self.plain)
+
+    def changelog(self, table: TableName) -> DataFolder:
+        """The folder of a table's changelog. Raises `PipelineError` for one outside the lake."""
+        database, name = folder_name(*table).split(".")
+        path = self.changelogs.replace("<database>", database).replace("<table>", name)
+        return self.folder(self.top / path)
 
     def note(self, folders: Iterable[Path]) -> None:
         """Note that files of the batch go into folders."""
@@ -71,20 +80,3 @@ class Making:
                         path.unlink()
                 folder.rmdir()  # if it is empty
                 folder.parent.rmdir()
-
-
-@dataclass(frozen=True)
-class ChangelogFolders:
-    """The folders of tables' changelogs, as far as their names alone tell; it travels with jobs.
-
-    ``pattern`` is the folder of a table whose own name is `ANY_TABLE`, below the lake's.
-    """
-
-    making: Making
-    pattern: str = ANY_TABLE
-
-    def __call__(self, table: TableName) -> DataFolder:
-        """A table's. Raises `PipelineError` for one outside the lake."""
-        database, name = folder_name(*table).split(".")
-        path = self.pattern.replace("<database>", database).replace("<table>", name)
-        return self.making.folder(self.making.top / path)

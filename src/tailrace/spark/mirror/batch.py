@@ -31,7 +31,7 @@ from tailrace.spark.state.current import patching
 from tailrace.spark.state.current.build import build
 from tailrace.spark.state.current.timeline import is_named
 from tailrace.spark.state.failure import Failure, check_writable, failure
-from tailrace.spark.state.history.build import build_history
+from tailrace.spark.state.history import build_history
 from tailrace.spark.state.source_changes import SourceChanges, SourceTable, table_changes
 from tailrace.table_name import TableName
 

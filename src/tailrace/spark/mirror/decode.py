@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from tailrace.spark.input.cursor import Taken
     from tailrace.spark.lake.asides import Asides
-    from tailrace.spark.manifest.making import ChangelogFolders
+    from tailrace.spark.manifest.making import Making
     from tailrace.spark.mirror.batch import Again, Setting
     from tailrace.spark.mirror.helper_tables import Followed
     from tailrace.spark.mirror.report import SkippedStatements
@@ -36,7 +36,7 @@ class Decoded:
     changelog files that tasks wrote, ``offers`` what the log tells of tables without names.
     """
 
-    to: ChangelogFolders
+    to: Making
     files: dict[str, list[ChangeFile]] = field(default_factory=dict)
     quiet: dict[str, list[str]] = field(default_factory=dict)
     skipped: dict[str, SkippedStatements] = field(default_factory=dict)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tailrace.columns import Split
     from tailrace.columns.read.walk import Array
-    from tailrace.spark.manifest.making import ChangelogFolders
+    from tailrace.spark.manifest.making import Making
     from tailrace.spark.state.changelog import ChangeFile, Named, Unnamed
     from tailrace.table_filter import TableFilter
 
@@ -39,7 +39,7 @@ class SplitJob:
     tables: TableFilter
     statements: Literal["error", "skip"]
     folder: Path
-    to: ChangelogFolders
+    to: Making
     shards: bool = False
     skip: frozenset[TableName] = frozenset()
     only: frozenset[TableName] | None = None
@@ -88,10 +88,7 @@ def write_split(job: SplitJob) -> Written:
     failed: dict[TableName, Failure] = {}
     while True:
         source = job.split.source if job.shards else None
-        note = job.to.making.note
-        files = ChangelogFiles(
-            job.to, note=note, source=source, named=job.named, defined=job.defined
-        )
+        files = ChangelogFiles(job.to, source=source, named=job.named, defined=job.defined)
         try:
             return _written(job, files)._replace(failed=tuple(failed.items()))
         except Exception as error:

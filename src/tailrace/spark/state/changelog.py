@@ -12,7 +12,7 @@ import time
 from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -28,20 +28,25 @@ from tailrace.table_name import TableName
 from tailrace.values.schema import BLOB_TYPES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterator
     from pathlib import Path
 
+    from tailrace.spark.manifest.making import Making
     from tailrace.spark.parquet.data_folder import DataFolder
     from tailrace.spark.parquet.file import ParquetFile
     from tailrace.values.schema import Column, TableSchema
 
-ROW_GROUP_ROWS: Final = 1 << 17
-ROW_GROUP_BYTES: Final = 32 << 20
-"""Rows, or bytes in memory, that make a row group."""
-KEPT_BYTES: Final = 96 << 20
-"""Bytes of batches that are kept over all tables."""
-OPEN_FILES: Final = 64
 
+class Limits(NamedTuple):
+    """Rows, or bytes in memory, that make a row group; what is kept, or open, over all tables."""
+
+    group_rows: int = 1 << 17
+    group_bytes: int = 32 << 20
+    kept_bytes: int = 96 << 20
+    open_files: int = 64
+
+
+DEFAULT_LIMITS: Final = Limits()
 _BLOBS: Final = BLOB_TYPES | {ColumnType.JSON, ColumnType.GEOMETRY, ColumnType.VECTOR}
 """What ``binlog_row_image=NOBLOB`` leaves out where it did not change."""
 
@@ -110,6 +115,7 @@ class Named:
 class _Open:
     """A table whose rows are being written; ``file`` is None until its first row group."""
 
+    name: TableName
     schema: pa.Schema
     file: ParquetFile | None = None
     kept: list[pa.RecordBatch] = field(default_factory=list)
@@ -126,47 +132,45 @@ class _Open:
     seconds: float = 0.0
     updates_lack: int | None = None
 
+    @property
+    def key(self) -> list[str]:
+        """The names of the primary key's columns."""
+        names: list[str] = json.loads(self.schema.metadata[b"tailrace.key"])
+        return names
+
 
 class ChangelogFiles:
     """Takes the batches of a split in log order; `finish` gives what was written.
 
-    The files of a table go to the folder that ``to`` gives; ``note`` is called before with those
-    that are new. With ``source`` they have a column ``_source``
-    of that value. Where they are to be ``named``, `by_log` and `unnamed` tell who names columns;
-    where they are to be ``defined``, columns that updates lack are left out of states unless it is
-    known that they are not generated, and `lacking` has these updates of tables that are named.
-    Raises `PipelineError` where writing fails.
+    The files of a table go to its changelog's folder of the batch in the making, ``to``. With
+    ``source`` they have a column ``_source`` of that value. Where they are to be ``named``,
+    `by_log` and `unnamed` tell who names columns; where they are to be ``defined``, columns that
+    updates lack are left out of states unless it is known that they are not generated, and
+    `lacking` has these updates of tables that are named. Raises `PipelineError` where writing
+    fails.
     """
 
     def __init__(
         self,
-        to: Callable[[TableName], DataFolder],
+        to: Making,
         *,
-        note: Callable[[Iterable[Path]], None] = lambda _: None,
         source: str | None = None,
         named: bool = False,
         defined: bool = False,
-        group_rows: int = ROW_GROUP_ROWS,
-        group_bytes: int = ROW_GROUP_BYTES,
-        kept_bytes: int = KEPT_BYTES,
-        open_files: int = OPEN_FILES,
+        limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         self._to = to
-        self._note_folders = note
         self._source = source
         self._named = named
         self._defined = defined
-        self._group_rows = group_rows
-        self._group_bytes = group_bytes
-        self._kept_limit = kept_bytes
-        self._open_limit = open_files
-        self._tables: OrderedDict[tuple[str, str], _Open] = OrderedDict()
+        self._limits = limits
+        self._tables: OrderedDict[TableName, _Open] = OrderedDict()
         self._kept = 0
         self._done: list[ChangeFile] = []
         self._folders: dict[TableName, DataFolder] = {}
         self._paths: list[Path] = []
-        self._lacking: dict[tuple[str, str], dict[str, bool | None]] = {}
-        self._met: dict[tuple[str, str], list[TableSchema]] = {}
+        self._lacking: dict[TableName, dict[str, bool | None]] = {}
+        self._met: dict[TableName, list[TableSchema]] = {}
         self.unnamed: dict[TableName, Unnamed] = {}
         """The tables of which rows were left out (`leave_out`)."""
         self.lacking: dict[TableName, Unnamed] = {}
@@ -182,7 +186,7 @@ class ChangelogFiles:
             if column.may_be_lacking
             or (column.may_be_lacking is None and (self._defined or column.type not in _BLOBS))
         }
-        name = table.database, table.table
+        name = table.full_name
         if self._lacking.get(name, lacking) != lacking and name in self._tables:
             self._close(name)
         self._lacking[name] = lacking
@@ -193,7 +197,7 @@ class ChangelogFiles:
         """Take one table's next changes; ``seconds`` is what it took to decode them."""
         if not batch.num_rows:
             return
-        name = _names(batch)
+        name = TableName(batch.column("_db")[0].as_py(), batch.column("_table")[0].as_py())
         if self._named:
             self._note_names(name, batch)
         table = self._tables.get(name)
@@ -201,7 +205,7 @@ class ChangelogFiles:
             self._close(name)
             table = None
         if table is None:
-            table = self._tables[name] = _Open(batch.schema)
+            table = self._tables[name] = _Open(name, batch.schema)
         self._tables.move_to_end(name)
         size = batch.nbytes
         table.seconds += seconds
@@ -209,27 +213,18 @@ class ChangelogFiles:
         table.kept_rows += batch.num_rows
         table.kept_bytes += size
         self._kept += size
-        if table.kept_rows >= self._group_rows or table.kept_bytes >= self._group_bytes:
+        limits = self._limits
+        if table.kept_rows >= limits.group_rows or table.kept_bytes >= limits.group_bytes:
             self._write(table)
-        while self._kept > self._kept_limit:
+        while self._kept > limits.kept_bytes:
             self._write(max(self._tables.values(), key=lambda each: each.kept_bytes))
-        self._limit_open()
+        opened = [each for each, one in self._tables.items() if one.file is not None]
+        for each in opened[: max(0, len(opened) - limits.open_files)]:
+            self._close(each)  # it was written to longest ago
 
     def leave_out(self, table: TableSchema, first: int, last: int) -> None:
         """Take note of rows that are not decoded, with about their least and greatest ``_seq``."""
-        name = table.full_name
-        known = self.unnamed.get(name) or Unnamed(first, last, table.columns)
-        self.unnamed[name] = replace(known, last=max(last, known.last))
-
-    def _note_names(self, name: TableName, batch: pa.RecordBatch) -> None:
-        """Keep the first table of its name whose columns the log names."""
-        if batch.schema.metadata[b"tailrace.names"] != b"log" or name in self.by_log:
-            return
-        columns = batch.schema.field("after").type.names
-        first = int(pc.min(batch.column("_seq")).as_py())
-        for met in self._met.get(name, ()):
-            if met.names_from == "log" and [one.name for one in met.columns] == columns:
-                self.by_log[name] = Named(first, met)
+        _extend(self.unnamed, table, first, last)
 
     def finish(self) -> list[ChangeFile]:
         """Write what is kept and close all files; in the order in which they were closed."""
@@ -242,42 +237,48 @@ class ChangelogFiles:
         for path in self._paths:
             path.unlink(missing_ok=True)
 
-    def _limit_open(self) -> None:
-        """Close the files that were written to longest ago."""
-        opened = [name for name, table in self._tables.items() if table.file is not None]
-        for name in opened[: max(0, len(opened) - self._open_limit)]:
-            self._close(name)
+    def _note_names(self, name: TableName, batch: pa.RecordBatch) -> None:
+        """Keep the first table of its name whose columns the log names."""
+        if batch.schema.metadata[b"tailrace.names"] != b"log" or name in self.by_log:
+            return
+        first = int(pc.min(batch.column("_seq")).as_py())
+        for met in self._met_with(name, batch.schema):
+            if met.names_from == "log":
+                self.by_log[name] = Named(first, met)
+
+    def _met_with(self, name: TableName, schema: pa.Schema) -> Iterator[TableSchema]:
+        """What was met of a table, where it had the columns of these batches."""
+        names = schema.field("after").type.names
+        for met in self._met.get(name, ()):
+            if [column.name for column in met.columns] == names:
+                yield met
 
     def _write(self, table: _Open) -> None:
         """Write what is kept of a table; what is raised notes which one it is about."""
-        name = _names(table.kept[0])
-        try:
-            self._write_kept(table)
-        except Exception as error:
-            about_table(error, *name)
-            raise
-
-    def _write_kept(self, table: _Open) -> None:
         start = time.perf_counter()
-        rows = pa.Table.from_batches(table.kept)
-        self._kept -= table.kept_bytes
-        table.memory += table.kept_bytes
-        table.kept, table.kept_rows, table.kept_bytes = [], 0, 0
-        self._note(table, rows)
-        if table.file is None:
-            table.file = self._folder(_names(rows)).file("part")
-            self._paths.append(table.file.path)
-        table.file.write(rows if self._source is None else _with_source(rows, self._source))
+        try:
+            rows = pa.Table.from_batches(table.kept)
+            self._kept -= table.kept_bytes
+            table.memory += table.kept_bytes
+            table.kept, table.kept_rows, table.kept_bytes = [], 0, 0
+            self._note(table, rows)
+            if table.file is None:
+                table.file = self._folder(table.name).file("part")
+                self._paths.append(table.file.path)
+            table.file.write(rows if self._source is None else _with_source(rows, self._source))
+        except Exception as error:
+            about_table(error, *table.name)
+            raise
         table.seconds += time.perf_counter() - start
 
     def _folder(self, name: TableName) -> DataFolder:
         """A table's folder; those of all tables that are open are noted at once."""
         if name not in self._folders:
-            fresh = {name: self._to(name)}
-            for each in map(TableName._make, self._tables.keys() - self._folders.keys()):
+            fresh = {name: self._to.changelog(name)}
+            for each in self._tables.keys() - self._folders.keys():
                 with suppress(PipelineError):  # it is raised when that table is written
-                    fresh[each] = self._to(each)
-            self._note_folders(each.path for each in fresh.values())
+                    fresh[each] = self._to.changelog(each)
+            self._to.note(each.path for each in fresh.values())
             self._folders |= fresh
         return self._folders[name]
 
@@ -290,30 +291,23 @@ class ChangelogFiles:
         first, last = int(bounds["min"].as_py()), int(bounds["max"].as_py())
         table.first = first if table.first is None else min(first, table.first)
         table.last = max(last, table.last)
-        if rows.column("_present").null_count < rows.num_rows:
-            table.partial = True
-            is_update = pc.equal(rows.column("_op").cast(pa.string()), "update")
-            some = pc.and_(is_update, rows.column("_present").is_valid())
-            least = pc.min(rows.column("_seq").filter(some)).as_py()
-            if table.updates_lack is None and least is not None and self._defined:
-                table.updates_lack = int(least)
-            key = _key(table.schema)
-            table.moved = table.moved or _moves(rows, key)
-            may_be = self._lacking.get(_names(rows), {})
-            lacking = {name: self._defined or known for name, known in may_be.items()}
-            lacks = unlogged_columns(rows, key, lacking)
-            table.unlogged |= lacks
-            if self._named and self._defined and any(may_be[name] is None for name in lacks):
-                self._note_lacking(_names(rows), rows.schema, int(least), last)
+        if rows.column("_present").null_count == rows.num_rows:
+            return
+        table.partial = True
+        updates = rows.filter(pc.equal(rows.column("_op").cast(pa.string()), "update"))
+        least = pc.min(updates.column("_seq").filter(updates.column("_present").is_valid())).as_py()
+        if table.updates_lack is None and least is not None and self._defined:
+            table.updates_lack = int(least)
+        table.moved = table.moved or _moves(updates, table.key)
+        may_be = self._lacking.get(table.name, {})
+        lacking = {name: self._defined or known for name, known in may_be.items()}
+        lacks = unlogged_columns(rows, table.key, lacking)
+        table.unlogged |= lacks
+        if self._named and self._defined and any(may_be[name] is None for name in lacks):
+            # The first updates that lack columns which the server may generate.
+            _extend(self.lacking, next(self._met_with(table.name, rows.schema)), int(least), last)
 
-    def _note_lacking(self, name: TableName, schema: pa.Schema, first: int, last: int) -> None:
-        """Keep the first updates that lack columns which the server may generate."""
-        names = schema.field("after").type.names
-        of_rows = (each for each in self._met[name] if [one.name for one in each.columns] == names)
-        known = self.lacking.get(name) or Unnamed(first, last, next(of_rows).columns)
-        self.lacking[name] = replace(known, last=max(last, known.last))
-
-    def _close(self, name: tuple[str, str]) -> None:
+    def _close(self, name: TableName) -> None:
         table = self._tables.pop(name)
         if table.kept:
             self._write(table)
@@ -323,8 +317,8 @@ class ChangelogFiles:
         counts = table.counts.tolist()
         self._done.append(
             ChangeFile(
-                database=name[0],
-                table=name[1],
+                database=name.database,
+                table=name.table,
                 source=metadata[b"tailrace.source"].decode(),
                 path=str(table.file.path),
                 rows=table.rows,
@@ -332,7 +326,7 @@ class ChangelogFiles:
                 memory=table.memory,
                 operations=dict(zip(OPERATIONS.to_pylist(), counts, strict=True)),
                 columns=described_columns(table.schema),
-                key=tuple(_key(table.schema)),
+                key=tuple(table.key),
                 names=metadata[b"tailrace.names"].decode(),
                 first=table.first,
                 last=table.last,
@@ -345,32 +339,23 @@ class ChangelogFiles:
         )
 
 
+def _extend(found: dict[TableName, Unnamed], table: TableSchema, first: int, last: int) -> None:
+    """Take more rows of a table into what is found of it."""
+    known = found.get(table.full_name) or Unnamed(first, last, table.columns)
+    found[table.full_name] = replace(known, last=max(last, known.last))
+
+
 def _with_source(rows: pa.Table, source: str) -> pa.Table:
     """The rows with a column that says which shard they are of, after ``_server_id``."""
     at = rows.schema.get_field_index("_server_id") + 1
     return rows.add_column(at, SHARD, pa.repeat(pa.scalar(source), rows.num_rows))
 
 
-def _names(batch: pa.RecordBatch | pa.Table) -> TableName:
-    """The one database and table of the rows."""
-    first = batch.slice(0, 1)
-    return TableName(first.column("_db").to_pylist()[0], first.column("_table").to_pylist()[0])
-
-
-def _key(schema: pa.Schema) -> list[str]:
-    try:
-        key: list[str] = json.loads(schema.metadata[b"tailrace.key"])
-    except (KeyError, ValueError) as error:
-        raise PipelineError(f"a batch does not say its table's key: {error}") from error
-    return key
-
-
-def _moves(rows: pa.Table, key: list[str]) -> bool:
+def _moves(updates: pa.Table, key: list[str]) -> bool:
     """Whether an update's after image has a key column that differs from its before image's.
 
     With images that are not full a key column is only there where it was set.
     """
-    updates = rows.filter(pc.equal(rows.column("_op").cast(pa.string()), "update"))
     names = updates.schema.field("after").type.names
     there = bits(updates.column("_present"), "after", len(names))
     return any((there[:, names.index(name)] & raw.changed(updates, name)).any() for name in key)

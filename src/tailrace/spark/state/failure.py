@@ -112,13 +112,16 @@ def attempt(job: Callable[[Argument], Result], argument: Argument) -> Result | F
 
 
 def all_done(
-    run: Runner, job: Callable[[Given], Result], arguments: Sequence[Given]
+    run: Runner,
+    job: Callable[[Given], Result],
+    arguments: Sequence[Given],
+    kind: type[PipelineError] = PipelineError,
 ) -> list[Result]:
-    """The results of jobs of one table; raises `PipelineError` for its first failure."""
+    """The results of jobs of one table; raises an error of a ``kind`` for its first failure."""
     found: list[Result] = []
     for each in run(partial(attempt, job), arguments):
         if isinstance(each, Failure):
-            raise PipelineError(each.reason)
+            raise kind(each.reason)
         found.append(each)
     return found
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
 
@@ -12,15 +12,14 @@ from tailrace.spark.state.cascade.jobs import FindJob, PlayJob, Rows, find, play
 from tailrace.spark.state.current.flat import Target
 from tailrace.spark.state.current.plan import plan_table
 from tailrace.spark.state.current.timeline import lives
-from tailrace.spark.state.failure import Failure, RejectedError, attempt, failure
+from tailrace.spark.state.failure import Failure, RejectedError, all_done, attempt
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from tailrace.spark.manifest.making import ChangelogFolders
+    from tailrace.spark.manifest.making import Making
     from tailrace.spark.runtime.tasks import Runner
-    from tailrace.spark.state.cascade.jobs import Played
     from tailrace.spark.state.cascade.keys import Link
     from tailrace.spark.state.changelog import ChangeFile
     from tailrace.spark.state.current.rows import Base
@@ -30,15 +29,14 @@ _ROUNDS: Final = 1 << 12
 """Rounds that a batch may take: one for each table along a chain of keys, or row of a tree."""
 
 
-@dataclass(frozen=True)
-class CarriedOut:
+class CarriedOut(NamedTuple):
     """The files of changes of the tables that foreign keys changed, by name, and those that failed.
 
     The files have the logged changes and the new ones, in order.
     """
 
-    files: Mapping[str, Sequence[ChangeFile]] = field(default_factory=dict)
-    failed: Mapping[str, Failure] = field(default_factory=dict)
+    files: Mapping[str, Sequence[ChangeFile]]
+    failed: Mapping[str, Failure]
 
 
 def carry_out(
@@ -48,7 +46,7 @@ def carry_out(
     unread: Mapping[str, str],
     run: Runner,
     folder: Path,
-    to: ChangelogFolders,
+    to: Making,
 ) -> CarriedOut:
     """Carry out the foreign keys of a source in a batch.
 
@@ -56,18 +54,14 @@ def carry_out(
     tables of which not all changes are there, and why; changes go where ``to`` gives. The rest is
     as of `tailrace.spark.state.current.build.build`.
     """
-    work = _Work(source, tuple(quiet), run, to)
-    failed = dict(_follows(links, unread))
-    links = [each for each in links if each.child not in failed]
+    work = _Work(source, quiet, run, to)
+    failed = _follows(links, unread)
     files: dict[str, Sequence[ChangeFile]] = {}
-    for number, some in enumerate(_together(links)):
+    for number, some in enumerate(_together([each for each in links if each.child not in failed])):
         causes = (file.operations for each in some for file in source.files.get(each.parent, ()))
         if not any(each["update"] or each["delete"] for each in causes):
             continue
-        try:
-            made = work.make(some, folder / str(number))
-        except Exception as error:  # noqa: BLE001 - `failure` raises what is not its own
-            made = failure(error)
+        made = attempt(partial(work.make, some), folder / str(number))
         if isinstance(made, Failure):
             failed |= {each.child: replace(made, rejected=False) for each in some}
         else:
@@ -75,23 +69,20 @@ def carry_out(
     return CarriedOut(files, failed)
 
 
-def _follows(links: Sequence[Link], unread: Mapping[str, str]) -> Iterator[tuple[str, Failure]]:
+def _follows(links: Sequence[Link], unread: Mapping[str, str]) -> dict[str, Failure]:
     """The tables whose foreign keys need changes of tables that are not all there."""
+    found: dict[str, Failure] = {}
     waiting = list(unread)
-    found = set(unread)
     while waiting:
         name = waiting.pop()
+        why = unread.get(name, "it is set aside")
         for link in links:
-            if link.parent == name and link.child not in found:
-                found.add(link.child)
+            if link.parent == name and link.child not in unread and link.child not in found:
                 waiting.append(link.child)
-                why = unread.get(name, "it is set aside")
-                yield (
-                    link.child,
-                    Failure(
-                        f"its foreign key {link.sql} needs the changes of {name}: {why}", (name,)
-                    ),
+                found[link.child] = Failure(
+                    f"its foreign key {link.sql} needs the changes of {name}: {why}", (name,)
                 )
+    return found
 
 
 def _together(links: Sequence[Link]) -> list[list[Link]]:
@@ -107,82 +98,53 @@ def _together(links: Sequence[Link]) -> list[list[Link]]:
     return [mine for _, mine in groups]
 
 
-@dataclass
 class _Work:
     """Carries out the foreign keys of one source."""
 
-    source: SourceChanges
-    quiet: tuple[str, ...]
-    run: Runner
-    to: ChangelogFolders
-
-    def __post_init__(self) -> None:
-        source = self.source
+    def __init__(
+        self, source: SourceChanges, quiet: Sequence[str], run: Runner, to: Making
+    ) -> None:
+        self.source, self._quiet, self._run, self._to = source, tuple(quiet), run, to
         self._lives = lives(source.committed, source.keyed, source.changes, source.wanted)
 
-    def make(
-        self, links: Sequence[Link], folder: Path
-    ) -> dict[str, Sequence[ChangeFile]] | Failure:
-        """What becomes of the changes of the tables of some links."""
-        known = {
-            child: self._rows(child, links) for child in dict.fromkeys(each.child for each in links)
-        }
-        rows = {child: found[0] for child, found in known.items() if found is not None}
-        bases = {child: found[1] for child, found in known.items() if found is not None}
-        links = [each for each in links if each.child in rows]  # others have no rows
+    def make(self, links: Sequence[Link], folder: Path) -> Mapping[str, Sequence[ChangeFile]]:
+        """What becomes of the changes of the tables of some links. Raises `RejectedError`."""
+        source = self.source
+        children = dict.fromkeys(each.child for each in links)
+        known = {child: found for child in children if (found := self._rows(child, links))}
+        links = [each for each in links if each.child in known]  # others have no rows
         if not links:
             return {}
-        names = dict.fromkeys(each.parent for each in links)
-        causes = tuple((each, tuple(self.source.files.get(each, ()))) for each in names)
+        rows = {child: found for child, (found, _) in known.items()}
+        causes = tuple(
+            (each, tuple(source.files.get(each, ())))
+            for each in dict.fromkeys(link.parent for link in links)
+        )
+        job = PlayJob(
+            source.source, tuple(links), causes, (), self._quiet, folder, self._to, source.shard
+        )
         for number in range(_ROUNDS):
-            job = PlayJob(
-                self.source.source,
-                tuple(links),
-                causes,
-                tuple(rows.values()),
-                self.quiet,
-                folder / str(number),
-                self.to,
-                self.source.shard,
-            )
-            (played,) = self.run(partial(attempt, play), [job])
-            if isinstance(played, Failure):
-                return played
+            job = replace(job, tables=tuple(rows.values()), folder=folder / str(number))
+            (played,) = all_done(self._run, play, [job], RejectedError)
             if not played.missing:
-                return dict(played.files)
-            failed = self._find(played, rows, bases, folder / f"found-{number}")
-            if failed is not None:
-                return failed
+                return played.files
+            jobs = [
+                (name, FindJob(base, rows[name].target, wanted, folder / f"found-{number}"))
+                for name, wanted in played.missing.items()
+                for base in _one_by_one(known[name][1])
+            ]
+            results = all_done(self._run, find, [each for _, each in jobs], RejectedError)
+            for name, wanted in played.missing.items():
+                paths = [
+                    path
+                    for (one, _), path in zip(jobs, results, strict=True)
+                    if one == name and path is not None
+                ]
+                before = rows[name]
+                rows[name] = replace(
+                    before, found=(*before.found, *paths), asked=(*before.asked, *wanted)
+                )
         raise RejectedError(f"the batch's foreign keys take more than {_ROUNDS} rounds")
-
-    def _find(
-        self,
-        played: Played,
-        rows: dict[str, Rows],
-        bases: Mapping[str, Base | None],
-        folder: Path,
-    ) -> Failure | None:
-        """Look for the rows that were missing."""
-        jobs: list[tuple[str, FindJob]] = []
-        for name, wanted in played.missing.items():
-            for base in _one_by_one(bases[name]):
-                out = folder / f"{len(jobs)}.arrow"
-                jobs.append((name, FindJob(base, rows[name].target, wanted, out)))
-        results = self.run(partial(attempt, find), [job for _, job in jobs])
-        found: dict[str, list[str]] = {}
-        for (name, _), result in zip(jobs, results, strict=True):
-            if isinstance(result, Failure):
-                return result
-            if result is not None:
-                found.setdefault(name, []).append(result)
-        for name, wanted in played.missing.items():
-            known = rows[name]
-            rows[name] = replace(
-                known,
-                found=(*known.found, *found.get(name, ())),
-                asked=(*known.asked, *wanted),
-            )
-        return None
 
     def _rows(self, name: str, links: Sequence[Link]) -> tuple[Rows, Base | None] | None:
         """A table whose rows may change, and those that it has; None where it has none.
@@ -211,8 +173,7 @@ class _Work:
             pa.schema([target.columns.field(each) for each in tracked]), target.key, target.given
         )
         files = tuple(source.files.get(name, ()))
-        names = files[-1].names if files else "log"
-        rows = Rows(name, some, target.columns, plan.pieces, plan.partial, files, names)
+        rows = Rows(name, some, target.columns, plan.pieces, plan.partial, files)
         return rows, plan.base
 
 

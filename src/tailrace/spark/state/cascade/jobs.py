@@ -21,7 +21,7 @@ from tailrace.spark.parquet.footer import row_groups
 from tailrace.spark.record.present import bits
 from tailrace.spark.state.cascade.play import ABSENT, Known, Play, completed
 from tailrace.spark.state.cascade.values import EXACT
-from tailrace.spark.state.changelog import ROW_GROUP_ROWS, ChangelogFiles
+from tailrace.spark.state.changelog import DEFAULT_LIMITS, ChangelogFiles
 from tailrace.spark.state.current import raw
 from tailrace.spark.state.current.flat import (
     DELETE,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from tailrace.spark.manifest.making import ChangelogFolders
+    from tailrace.spark.manifest.making import Making
     from tailrace.spark.record.present import Bits
     from tailrace.spark.state.cascade.keys import Link
     from tailrace.spark.state.cascade.play import Derived, Row
@@ -73,12 +73,12 @@ class Asked:
 
 @dataclass(frozen=True)
 class FindJob:
-    """Find the rows of ``base`` that have any of the values that are asked for."""
+    """Find the rows of ``base`` that have any of the values asked for: a file in ``folder``."""
 
     base: Base
     target: Target
     asked: tuple[Asked, ...]
-    out: Path
+    folder: Path
 
     @property
     def reads(self) -> int:
@@ -92,7 +92,7 @@ class Rows:
 
     ``target`` has the columns that it takes to carry them out, of ``columns``, all that the table
     has. ``pieces`` are its logged changes, which ``files`` hold, ``found`` the paths of rows from
-    before them that have the values ``asked`` for. ``names`` is where columns' names come from.
+    before them that have the values ``asked`` for.
     """
 
     name: str
@@ -101,7 +101,6 @@ class Rows:
     pieces: tuple[Piece, ...]
     partial: bool
     files: tuple[ChangeFile, ...]
-    names: str
     found: tuple[str, ...] = ()
     asked: tuple[Asked, ...] = ()
 
@@ -121,16 +120,14 @@ class PlayJob:
     tables: tuple[Rows, ...]
     quiet: tuple[str, ...]
     folder: Path
-    to: ChangelogFolders
+    to: Making
     shard: str | None
 
     @property
     def reads(self) -> int:
         """The bytes that it reads."""
-        files = [file for _, each in self.causes for file in each]
-        return sum(
-            file.size for each in (files, *(one.files for one in self.tables)) for file in each
-        )
+        every = [*(files for _, files in self.causes), *(each.files for each in self.tables)]
+        return sum(file.size for files in every for file in files)
 
 
 @dataclass(frozen=True)
@@ -151,25 +148,25 @@ def find(job: FindJob) -> str | None:
     for rows in job.base.rows(job.target, only_its_columns=True):
         mask = np.zeros(rows.num_rows, np.bool_)
         for each, values in asked:
-            mask |= matches(rows, each.columns, each.comparisons, values)
+            mask |= _matches(rows, each, values)
         if mask.any():
             found.append(rows.filter(pa.array(mask)))
     if not found:
         return None
-    write_spill(job.out, pa.concat_tables(found, promote_options="default"))
-    return str(job.out)
+    path = job.folder / f"{uuid4().hex}.arrow"
+    write_spill(path, pa.concat_tables(found, promote_options="default"))
+    return str(path)
 
 
-def matches(
-    rows: pa.Table, columns: Sequence[str], comparisons: Iterable[Comparison], values: pa.Table
-) -> Bits:
-    """Which rows have any of the values in columns. NULL is none. Raises `RejectedError`."""
+def _matches(rows: pa.Table, asked: Asked, values: pa.Table) -> Bits:
+    """Which rows have any of the values asked for. NULL is none. Raises `RejectedError`."""
+    columns = list(asked.columns)
     found = {
-        name: how.of_all(rows.column(name)) for name, how in zip(columns, comparisons, strict=True)
+        name: how.of_all(rows.column(name))
+        for name, how in zip(columns, asked.comparisons, strict=True)
     }
-    numbers, _ = dense(key_columns([values.select(list(columns)), pa.table(found)], columns))
-    asked, own = numbers[: values.num_rows], numbers[values.num_rows :]
-    result: Bits = np.isin(own, asked)
+    numbers, _ = dense(key_columns([values.select(columns), pa.table(found)], columns))
+    result: Bits = np.isin(numbers[values.num_rows :], numbers[: values.num_rows])
     for each in found.values():
         if each.null_count:
             result &= each.is_valid().to_numpy()
@@ -179,34 +176,32 @@ def matches(
 def play(job: PlayJob) -> Played:
     """Carry the keys out. Raises `RejectedError` where what they did cannot be told."""
     tables = {each.name: _Table(each, job.links) for each in job.tables}
-    run = Play(job.links, {name: each.known for name, each in tables.items()})
+    run = Play(job.links, tables)
     causes = _Causes(job, run)
     steps: list[Step] = []
-    for each in tables.values():
-        each.begin()
-        steps += each.steps()
+    for table in tables.values():
+        steps += table.steps()
     steps += causes.steps
     for *_, step in sorted(steps, key=itemgetter(0, 1)):
         step()
-    for each in tables.values():
-        each.check_moved(run.derived)
-    missing = {
-        name: tuple(each.ask(job.folder)) for name, each in tables.items() if each.known.missing
-    }
-    if missing:
-        return Played({}, missing)
-    for each in tables.values():
-        if each.known.strange:
-            raise RejectedError(
-                f"images of changes of {each.name} are not full, and its rows are not all known: "
-                "what foreign keys do to them cannot be told"
-            )
-    files: dict[str, tuple[ChangeFile, ...]] = {}
-    for name, each in tables.items():
-        if made := [one for one in run.derived if one.table == name]:
-            work = _Writing(each.rows, made, causes, job)
-            files[name] = tuple(work.files())
-    return Played(files)
+    for table in tables.values():
+        table.check_moved(run.derived)
+    if any(table.missing for table in tables.values()):
+        asked = {name: tuple(each.ask(job.folder)) for name, each in tables.items() if each.missing}
+        return Played({}, asked)
+    if strange := [name for name, each in tables.items() if each.strange]:
+        raise RejectedError(
+            f"images of changes of {strange[0]} are not full, and its rows are not all known: "
+            "what foreign keys do to them cannot be told"
+        )
+    made = {name: [one for one in run.derived if one.table == name] for name in tables}
+    return Played(
+        {
+            name: tuple(_Writing(tables[name].given, each, causes.metadata, job).files())
+            for name, each in made.items()
+            if each
+        }
+    )
 
 
 # --- what the log says ----------------------------------------------------------------------------
@@ -229,9 +224,7 @@ class _Causes:
         """The first and the end of rows whose change does nothing to others."""
         self._metadata: list[pa.Table] = []
         for name, files in job.causes:
-            wanted = {
-                column for link in job.links if link.parent == name for column in link.referenced
-            }
+            wanted = {each for link in job.links if link.parent == name for each in link.referenced}
             for file in files:
                 self._read(file, sorted(wanted))
 
@@ -250,49 +243,45 @@ class _Causes:
             )
         read = [*_PLAIN, "_present", "_raw"]
         read += [f"{image}.{name}" for image in ("before", "after") for name in names]
+        places = {name: file.columns.get_field_index(name) for name in names}
         for rows in row_groups(file.path, read):
-            self._take(rows, file, names, wanted)
+            self._take(rows, file, places, wanted)
 
     def _take(
-        self, rows: pa.Table, file: ChangeFile, names: Sequence[str], wanted: Sequence[str]
+        self, rows: pa.Table, file: ChangeFile, places: Mapping[str, int], wanted: Sequence[str]
     ) -> None:
         """Keep the deletes, and the updates that change any of the columns."""
-        operations = operation_numbers(rows)
-        width = len(file.columns)
+        operations, width = operation_numbers(rows), len(file.columns)
         had, has = (bits(rows.column("_present"), each, width) for each in ("before", "after"))
         changed = np.zeros(rows.num_rows, np.bool_)
-        for name in names:
-            place = file.columns.get_field_index(name)
+        for name, place in places.items():
             changed |= has[:, place] & (raw.changed(rows, name) | ~had[:, place])
         chosen = np.flatnonzero((operations == DELETE) | ((operations == UPDATE) & changed))
-        every = [int(each) for each in rows.column("_seq").take(pa.array(chosen)).to_pylist()]
-        loud = [not self._is_quiet(seq) for seq in every]
-        chosen = chosen[np.array(loud, np.bool_)]
+        seqs = rows.column("_seq").take(pa.array(chosen)).to_pylist()
+        chosen = chosen[np.array([not self._is_quiet(int(each)) for each in seqs], np.bool_)]
         if not len(chosen):
             return
         rows = rows.take(pa.array(chosen))
         for key, texts in raw.texts(rows.column("_raw")).items():
-            if key.partition(".")[2] in names and texts.null_count < len(texts):
+            if key.partition(".")[2] in places and texts.null_count < len(texts):
                 raise RejectedError(f"a key that others refer to has a value of no type in {key}")
         befores, afters = (
-            zip(
-                *(
-                    _values(
-                        pc.struct_field(rows.column(image), [name]),
-                        there[chosen, file.columns.get_field_index(name)],
-                    )
-                    for name in names
-                ),
-                strict=True,
-            )
+            [
+                _values(pc.struct_field(rows.column(image), [name]), there[chosen, place])
+                for name, place in places.items()
+            ]
             for image, there in (("before", had), ("after", has))
         )
-        deletes = (operations[chosen] == DELETE).tolist()
-        seqs = [seq for seq, each in zip(every, loud, strict=True) if each]
-        for seq, delete, old, new in zip(seqs, deletes, befores, afters, strict=True):
-            number, after = len(self.steps), None if delete else completed(new, old)
-            step = partial(self._run.cause, number, file.name, wanted, old, after)
-            self.steps.append((seq, 1, step))
+        for seq, kind, old, new in zip(
+            rows.column("_seq").to_pylist(),
+            operations[chosen].tolist(),
+            zip(*befores, strict=True),
+            zip(*afters, strict=True),
+            strict=True,
+        ):
+            after = None if kind == DELETE else completed(new, old)
+            step = partial(self._run.cause, len(self.steps), file.name, wanted, old, after)
+            self.steps.append((int(seq), 1, step))
         self._metadata.append(rows.select(_PLAIN))
 
     def _is_quiet(self, seq: int) -> bool:
@@ -306,93 +295,84 @@ def _values(column: pa.ChunkedArray, there: Bits) -> list[object]:
     return [value if has else ABSENT for value, has in pairs]
 
 
-class _Table:
+class _Table(Known):
     """A table whose rows foreign keys may change: its rows before the changes, and these."""
 
-    def __init__(self, rows: Rows, links: Sequence[Link]) -> None:
-        self.rows = rows
-        self.name = rows.name
-        self._names = tuple(rows.target.columns.names)
-        self._asked: dict[tuple[str, ...], list[pa.Table]] = {}
-        self._how = {rows.target.key: (EXACT,) * len(rows.target.key)}
-        self._how |= {each.columns: each.comparisons for each in links if each.child == rows.name}
-        for each in rows.asked:
-            self._asked.setdefault(each.columns, []).append(read_spill(each.path))
-        self._found = [read_spill(path) for path in rows.found]
+    def __init__(self, given: Rows, links: Iterable[Link]) -> None:
+        self.given = given
+        self._how = {given.target.key: (EXACT,) * len(given.target.key)}
+        self._how |= {each.columns: each.comparisons for each in links if each.child == given.name}
+        self._found = [read_spill(path) for path in given.found]
+        self._wanted = [(each, read_spill(each.path)) for each in given.asked]
         self._chosen: Bits = np.zeros(0, np.bool_)
         """Which of the logged changes `steps` gave."""
-        values = {
-            columns: {value for table in tables for value in _tuples(table, columns)}
-            for columns, tables in self._asked.items()
-        }
-        self.known = Known(self._names, rows.target.key, values)
+        super().__init__(tuple(given.target.columns.names), given.target.key)
+        for each, values in self._wanted:
+            self.asked.setdefault(each.columns, set()).update(_tuples(values, each.columns))
 
     def ask(self, folder: Path) -> Iterator[Asked]:
         """Ask for the rows that are missing, by files in a folder."""
-        for columns, values in self.known.missing.items():
+        for columns, values in self.missing.items():
             path = folder / f"{uuid4().hex}.arrow"
             write_spill(path, self._as_table(columns, values))
             yield Asked(columns, self._how[columns], str(path))
 
-    def begin(self) -> None:
-        """Put the rows that there were."""
+    def steps(self) -> Iterator[Step]:
+        """Put the rows that there were; what is to be told of logged changes then."""
         for table in self._found:
             self._check_texts(table)
-            for row in _tuples(table, self._names):
-                self.known.put(row)
-
-    def steps(self) -> Iterator[Step]:
-        """What is to be told of logged changes."""
+            for row in _tuples(table, self.columns):
+                self.put(row)
         flat = self._changes()
         if flat is None:
             return
         self._chosen = self._concerned(flat)
         rows, olds = (each.filter(pa.array(self._chosen)) for each in (flat.rows, flat.old))
         self._check_texts(rows)
-        columns = [rows.column(name).to_pylist() for name in self._names]
+        columns = [rows.column(name).to_pylist() for name in self.columns]
         if flat.present is not None:
-            there = zip(self._names, flat.present[self._chosen].T, strict=True)
+            there = zip(self.columns, flat.present[self._chosen].T, strict=True)
             columns = [_values(rows.column(name), has) for name, has in there]
         for seq, kind, old, image in zip(
             rows.column(SEQ).to_pylist(),
             flat.operations[self._chosen].tolist(),
-            _tuples(olds, self.rows.target.key),
+            _tuples(olds, self.key),
             zip(*columns, strict=True),
             strict=True,
         ):
             was = None if kind in {INSERT, SNAPSHOT} else old
             now = None if kind == DELETE else image
-            yield int(seq), 0, partial(self.known.change, was, now)
+            yield int(seq), 0, partial(self.change, was, now)
 
     def check_moved(self, derived: Iterable[Derived]) -> None:
         """Ask for rows under keys that foreign keys made, where `steps` left out their changes.
 
         The log has these keys for each later change of such a row.
         """
-        known, key = self.known, self.rows.target.key
         moves = [
-            (known.key_of(each.before), known.key_of(each.after))
+            (self.key_of(each.before), self.key_of(each.after))
             for each in derived
-            if each.table == self.name and each.after is not None
+            if each.table == self.given.name and each.after is not None
         ]
-        moved = {new for old, new in moves if new != old} - known.asked.get(key, set())
+        moved = {new for old, new in moves if new != old} - self.asked.get(self.key, set())
         flat = self._changes() if moved else None
         if flat is None:
             return
-        if (self._concerned(flat, self._as_table(key, moved)) & ~self._chosen).any():
-            known.missing.setdefault(key, set()).update(moved)
+        if (self._concerned(flat, self._as_table(self.key, moved)) & ~self._chosen).any():
+            self.missing.setdefault(self.key, set()).update(moved)
 
     def _changes(self) -> Flat | None:
         """The logged changes, where any of the rows are asked for."""
-        pieces, whole = self.rows.pieces if self._asked else (), not self.rows.partial
-        flats = [each for piece in pieces for each in piece.flats(self.rows.target, whole=whole)]
+        given, whole = self.given, not self.given.partial
+        pieces = given.pieces if self._wanted else ()
+        flats = [each for piece in pieces for each in piece.flats(given.target, whole=whole)]
         return joined(flats) if flats else None
 
     def _concerned(self, flat: Flat, *keys: pa.Table) -> Bits:
         """Which changes are of rows that have values asked for, or ``keys``, at any time."""
-        key = self.rows.target.key
-        count = len(flat.operations)
-        there = [*self._found, *self._asked.get(key, ()), *keys]
+        key, count = self.key, len(flat.operations)
+        there = [*self._found, *keys]
+        there += [values for each, values in self._wanted if each.columns == key]
         numbers, size = dense(
             key_columns([each.select(list(key)) for each in (flat.rows, flat.old, *there)], key)
         )
@@ -403,14 +383,13 @@ class _Table:
         came = np.isin(flat.operations, (INSERT, SNAPSHOT))
         gone = flat.operations == DELETE
         if flat.present is not None:  # a key that an image leaves out is as it was
-            left = ~flat.present[:, [self._names.index(name) for name in key]].all(axis=1)
+            left = ~flat.present[:, self.places(key)].all(axis=1)
             new = np.where(left, old, new)
-        for columns, tables in self._asked.items():
-            for table in tables:
-                chosen |= matches(flat.rows, columns, self._how[columns], table)
+        for each, values in self._wanted:
+            chosen |= _matches(flat.rows, each, values)
             if flat.present is not None:  # some of the values are new, the others not in the image
-                has = flat.present[:, [self._names.index(name) for name in columns]]
-                others = has[:, [name not in key for name in columns]].any(axis=1)
+                has = flat.present[:, self.places(each.columns)]
+                others = has[:, [name not in key for name in each.columns]].any(axis=1)
                 chosen |= ~has.all(axis=1) & ~gone & (came | (new != old) | others)
         while True:
             met[new[chosen & ~gone]] = True
@@ -422,17 +401,18 @@ class _Table:
 
     def _as_table(self, columns: Sequence[str], values: Iterable[Row]) -> pa.Table:
         arrays = [
-            pa.array(each, self.rows.target.columns.field(name).type)
+            pa.array(each, self.given.target.columns.field(name).type)
             for name, each in zip(columns, zip(*values, strict=True), strict=True)
         ]
         return pa.table(arrays, list(columns))
 
     def _check_texts(self, table: pa.Table) -> None:
-        for name in self._names:
+        for name in self.columns:
             beside = raw.beside(name)
             if beside in table.schema.names and table.column(beside).null_count < table.num_rows:
                 raise RejectedError(
-                    f"{self.name}: a column that foreign keys concern has values of no type: {name}"
+                    f"{self.given.name}: a column that foreign keys concern has values of no type: "
+                    f"{name}"
                 )
 
 
@@ -447,11 +427,9 @@ def _tuples(table: pa.Table, names: Iterable[str]) -> Iterator[Row]:
 class _Writing:
     """Writes the changes that foreign keys made to a table, where they stand among the logged."""
 
-    def __init__(self, rows: Rows, made: Sequence[Derived], causes: _Causes, job: PlayJob) -> None:
-        self._rows = rows
-        self._made = made
-        self._job = job
-        self._metadata = causes.metadata.take(pa.array([each.cause for each in made]))
+    def __init__(self, rows: Rows, made: Sequence[Derived], causes: pa.Table, job: PlayJob) -> None:
+        self._rows, self._made, self._job = rows, made, job
+        self._metadata = causes.take(pa.array([each.cause for each in made]))
         self._seqs = [int(each) for each in self._metadata.column("_seq").to_pylist()]
 
     def files(self) -> Iterator[ChangeFile]:
@@ -486,9 +464,9 @@ class _Writing:
         )
 
     def _written(self, rows: pa.Table) -> ChangeFile:
-        to = self._job.to
-        files = ChangelogFiles(to, note=to.making.note, source=self._job.shard)
-        for batch in rows.unify_dictionaries().to_batches(max_chunksize=ROW_GROUP_ROWS):
+        files = ChangelogFiles(self._job.to, source=self._job.shard)
+        most = DEFAULT_LIMITS.group_rows
+        for batch in rows.unify_dictionaries().to_batches(max_chunksize=most):
             files.add(batch)
         (file,) = files.finish()
         return replace(file, unlogged=(), derived=True)
@@ -533,7 +511,7 @@ class _Writing:
                 "tailrace.table": self._rows.name,
                 "tailrace.source": self._job.source,
                 "tailrace.key": json.dumps(list(key)),
-                "tailrace.names": self._rows.names,
+                "tailrace.names": self._rows.files[-1].names if self._rows.files else "log",
             },
         )
         values = {name: metadata.column(name) for name in _PLAIN} | values

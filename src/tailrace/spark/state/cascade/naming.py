@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from tailrace.spark.input.server_facts import AskedServers
     from tailrace.spark.manifest.lake_options import LakeOptions
 
+    Keys = Mapping[TableName, Iterable[ForeignKey]]
+    Texts = dict[str, tuple[str, ...]]
+
 CHANGED_BELOW: Final = "foreign keys change its rows, and the log has nothing of it"
 """What is said of such a table, before the keys."""
 _MOST_NAMES: Final = 5
@@ -41,7 +44,7 @@ class Cascades:
     servers: AskedServers
     options: LakeOptions
     notice: Callable[[str], None]
-    known: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    known: Texts = field(default_factory=dict)
     _added: set[str] = field(default_factory=set)
     """The servers whose keys are known: their facts stay as they are."""
 
@@ -50,23 +53,19 @@ class Cascades:
         before, applies = set(self.known), self.options.cascades == "apply"
         for cursor in cursors:
             facts = self.servers.facts(cursor.name)
-            unlogged = None if facts is None else facts.cascades
-            if facts is None and not logs_cascades(cursor.planner.server_version):
-                unlogged = {}
-            if unlogged is None:
+            unlogged: Keys = {}
+            if facts is None:
+                if logs_cascades(cursor.planner.server_version):
+                    continue
+            elif facts.cascades is None:
                 continue
-            if cursor.name in self._added:
-                unlogged = {}
-            elif facts is not None:
+            elif cursor.name not in self._added:
                 self._added.add(cursor.name)
-            if applies:
-                self._look_for_rest(cursor, unlogged)
-                continue
-            for (database, table), keys in unlogged.items():
-                self._add(cursor.name, database, table, keys)
-            for state in cursor.planner.catalogue.states():
-                definition = state.definition
-                self._add(cursor.name, definition.database, definition.table, state.foreign_keys)
+                unlogged = facts.cascades
+            found = self._rest(cursor, unlogged) if applies else self._all(cursor, unlogged)
+            self.known |= {
+                self.options.key(cursor.name, name): said for name, said in found.items()
+            }
         if new := sorted(set(self.known) - before):
             more = f" and {len(new) - _MOST_NAMES} more" if len(new) > _MOST_NAMES else ""
             how = " (ON DELETE CASCADE, SET NULL, ON UPDATE CASCADE) and the log has nothing of it"
@@ -78,28 +77,29 @@ class Cascades:
                 f"lake keeps these rows as they were, and verify finds them{first}"
             )
 
-    def _add(self, source: str, database: str, table: str, keys: Iterable[ForeignKey]) -> None:
-        said = tuple(str(key) for key in keys if key.cascades)
-        if said and self.options.tables(database, table):
-            self.known[self.options.key(source, str(TableName(database, table)))] = said
+    def _all(self, cursor: SourceCursor, unlogged: Keys) -> Texts:
+        """The keys of a source's tables that cascade; ``unlogged`` are its server's."""
+        told = cursor.planner.catalogue.states()
+        every = [*unlogged.items(), *((one.definition.full_name, one.foreign_keys) for one in told)]
+        return {
+            str(name): said
+            for name, keys in every
+            if (said := tuple(str(key) for key in keys if key.cascades))
+            and self.options.tables(*name)
+        }
 
-    def _look_for_rest(
-        self, cursor: SourceCursor, unlogged: Mapping[TableName, Iterable[ForeignKey]]
-    ) -> None:
-        """The keys of a source that the mirror cannot carry out; ``unlogged`` are its server's."""
-        catalogue = cursor.planner.catalogue
+    def _rest(self, cursor: SourceCursor, unlogged: Keys) -> Texts:
+        """Those that the mirror cannot carry out."""
+        catalogue, wanted = cursor.planner.catalogue, self.options.tables
         links = links_of(
             catalogue.cascading(),
-            lambda name: self.options.tables(*TableName.parse(name)),
+            lambda name: wanted(*TableName.parse(name)),
             dict(self.options.keys),
         )
         found = dict(links.left)
-        told = catalogue.contents().tables
-        names = {(each.definition.database, each.definition.table) for each in told}
-        for (database, table), keys in unlogged.items():
-            if (database, table) not in names and self.options.tables(database, table):
-                name = str(TableName(database, table))
+        names = {each.definition.full_name for each in catalogue.contents().tables}
+        for name, keys in unlogged.items():
+            if name not in names and wanted(*name):
                 why = f"the log that is read does not have the CREATE TABLE of {name}"
-                found[name] = tuple(f"{key}: {why}" for key in keys)
-        for name, texts in found.items():
-            self.known[self.options.key(cursor.name, name)] = texts
+                found[str(name)] = tuple(f"{key}: {why}" for key in keys)
+        return found

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from tailrace.schema.foreign_keys import CASCADING
 from tailrace.spark.state.failure import RejectedError
 
 if TYPE_CHECKING:
@@ -31,8 +32,6 @@ class _Absent:
 
 
 ABSENT: Final = _Absent()
-_SET_NULL: Final = "SET NULL"
-_CASCADE: Final = "CASCADE"
 
 
 @dataclass
@@ -60,7 +59,7 @@ class Known:
 
     columns: tuple[str, ...]
     key: tuple[str, ...]
-    asked: Mapping[tuple[str, ...], set[Value]] = field(default_factory=dict)
+    asked: dict[tuple[str, ...], set[Value]] = field(default_factory=dict)
     rows: dict[Value, Row] = field(default_factory=dict)
     missing: dict[tuple[str, ...], set[Value]] = field(default_factory=dict)
     strange: bool = False
@@ -110,19 +109,14 @@ class Known:
         before = None if old is None else self.take(old)
         if image is None:
             return
-        if ABSENT in image:
-            if before is None:
-                self._unknown(old)
-                return
-            image = completed(image, before)
-        self.put(image)
-
-    def _unknown(self, key: Value | None) -> None:
-        """An image that is not full is of a row that is not known, or of one that was inserted."""
-        if key is None or key in self.asked.get(self.key, ()):
+        if ABSENT not in image:
+            self.put(image)
+        elif before is not None:
+            self.put(completed(image, before))
+        elif old is None or old in self.asked.get(self.key, ()):
             self.strange = True
         else:
-            self.missing.setdefault(self.key, set()).add(key)
+            self.missing.setdefault(self.key, set()).add(old)
 
 
 def completed(image: Row, before: Row) -> Row:
@@ -175,16 +169,15 @@ class Play:
             places = tuple(columns.index(each) for each in link.referenced)
             changed = [] if after is None else [at for at in places if before[at] != after[at]]
             action = link.on_delete if after is None else link.on_update
-            if action not in {_SET_NULL, _CASCADE} or (after is not None and not changed):
+            if action not in CASCADING or (after is not None and not changed):
                 continue
-            value = compared(link, before, places)
-            if value is None:
+            if (value := compared(link, before, places)) is None:
                 continue
             child = self._tables[link.child]
             own = child.places(link.columns)
             for row in child.referring(number, value):
                 new: Row | None = None
-                if action == _SET_NULL:
+                if action == "SET NULL":
                     new = _with(row, dict.fromkeys(own))
                 elif after is not None:
                     pairs = zip(own, places, strict=True)

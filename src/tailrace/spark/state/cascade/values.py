@@ -7,6 +7,7 @@ measured on the servers (tests/spark/cascade/test_values.py); of binary collatio
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
@@ -89,13 +90,10 @@ def _unclear(values: Sequence[object]) -> RejectedError:
 @cache
 def comparison_by(collation: int) -> Comparison | None:
     """How text of a collation is compared; None where that is not known."""
-    names = set()
+    found = set()
     for flavour in Flavour:
-        try:
-            names.add(collation_name(collation, flavour))
-        except SchemaError:
-            continue
-    found = {_of_name(name) for name in names}
+        with suppress(SchemaError):
+            found.add(_of_name(collation_name(collation, flavour)))
     return found.pop() if len(found) == 1 else None
 
 

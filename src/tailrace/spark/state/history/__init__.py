@@ -1,1 +1,0 @@
-"""The history of tables: each row's versions, with the times between which they were valid."""
