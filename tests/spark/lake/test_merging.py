@@ -13,8 +13,7 @@ from tailrace.spark.lake.iceberg.catalog import own_catalog
 from tailrace.spark.lake.merging import due, put_together
 from tailrace.spark.lake.open import open_store
 from tailrace.spark.manifest.manifest import DataFile, TableRows
-from tailrace.spark.parquet.data_folder import DataFolder
-from tailrace.spark.parquet.file import ParquetFile
+from tailrace.spark.parquet.file import DataFolder, ParquetFile
 from tailrace.spark.parquet.footer import row_groups
 from tailrace.spark.state.built import Built, ClosedFile
 from tailrace.spark.state.history.jobs import HISTORY_FIELDS

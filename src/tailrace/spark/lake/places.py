@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tailrace.spark.lake.tables import Tables
     from tailrace.spark.manifest.making import Making
     from tailrace.spark.manifest.manifest import Manifest, TableState
-    from tailrace.spark.parquet.data_folder import DataFolder
+    from tailrace.spark.parquet.file import DataFolder
     from tailrace.table_name import TableName
 
 

@@ -43,9 +43,8 @@ if TYPE_CHECKING:
     from tailrace.spark.lake.steps import Content
     from tailrace.spark.lake.tables import Tables
     from tailrace.spark.manifest.manifest import Manifest, TableRows, TableState
-    from tailrace.spark.parquet.data_folder import DataFolder
     from tailrace.spark.parquet.deleted import DeletedRows
-    from tailrace.spark.parquet.file import ParquetFile
+    from tailrace.spark.parquet.file import DataFolder, ParquetFile
     from tailrace.spark.runtime.tasks import Runner
 
     Failed = dict[str, Exception]

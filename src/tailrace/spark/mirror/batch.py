@@ -55,8 +55,8 @@ if TYPE_CHECKING:
     from tailrace.spark.mirror.report import MirrorReport
     from tailrace.spark.mirror.unnamed import Answer
     from tailrace.spark.mirror.wanted import WantedTables
-    from tailrace.spark.parquet.data_folder import DataFolder
     from tailrace.spark.parquet.deleted import DeletedRows
+    from tailrace.spark.parquet.file import DataFolder
     from tailrace.spark.runtime.tasks import Given, Result
     from tailrace.spark.runtime.workers import Workers
     from tailrace.spark.state.built import Built, State

@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from tailrace.spark.parquet.data_folder import DataFolder
-    from tailrace.spark.parquet.file import ParquetFile
+    from tailrace.spark.parquet.file import DataFolder, ParquetFile
     from tailrace.values.schema import Column, TableSchema
 
 ROW_GROUP_ROWS: Final = 1 << 17

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from tailrace.spark.parquet.data_folder import DataFolder
     from tailrace.spark.parquet.deleted import Rows
+    from tailrace.spark.parquet.file import DataFolder
     from tailrace.spark.state.current.flat import Flat, Target
 
     Written = tuple[DataFile | None, str | None]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from tailrace.spark.parquet.data_folder import DataFolder
+    from tailrace.spark.parquet.file import DataFolder
     from tailrace.spark.runtime.tasks import Runner
     from tailrace.spark.state.built import State
     from tailrace.spark.state.current.jobs import Done, Work

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from tailrace.spark.manifest.manifest import DataFile, TableRows
-    from tailrace.spark.parquet.data_folder import DataFolder
     from tailrace.spark.parquet.deleted import Rows
+    from tailrace.spark.parquet.file import DataFolder
     from tailrace.spark.state.built import State
     from tailrace.spark.state.current.jobs import Done, Written
     from tailrace.spark.state.current.plan import TablePlan

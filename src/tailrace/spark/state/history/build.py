@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tailrace.spark.manifest.manifest import TableRows
-from tailrace.spark.parquet.data_folder import DataFolder
+from tailrace.spark.parquet.file import DataFolder
 from tailrace.spark.parquet.footer import row_groups
 from tailrace.spark.state.built import Built, failed
 from tailrace.spark.state.current.making import Unit, make

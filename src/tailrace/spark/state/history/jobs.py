@@ -27,7 +27,7 @@ from tailrace.spark.state.current.rows import RAW, empty_rows
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from tailrace.spark.parquet.data_folder import DataFolder
+    from tailrace.spark.parquet.file import DataFolder
     from tailrace.spark.state.current.flat import Flat, Target
     from tailrace.spark.state.current.jobs import Written
     from tailrace.spark.state.current.timeline import End
