@@ -33,13 +33,11 @@ from tailrace.spark.lake.tables import deleted_by_path, paths_of
 from tailrace.spark.manifest.damage import reading, reading_file
 from tailrace.spark.manifest.journal import FINISH, WITHDRAW
 from tailrace.spark.manifest.json_file import read_json
-from tailrace.spark.manifest.lazy_tables import lazy
 from tailrace.spark.manifest.making import Making
-from tailrace.spark.manifest.manifest import check_format
+from tailrace.spark.manifest.manifest import SET_ASIDE, check_format
 from tailrace.spark.manifest.manifest_json import with_status
 from tailrace.spark.manifest.on_disk import to_disk
 from tailrace.spark.manifest.paths import within
-from tailrace.spark.manifest.status import SET_ASIDE
 from tailrace.spark.runtime.tasks import in_turn
 from tailrace.spark.state.failure import check_writable, failure
 
@@ -272,7 +270,7 @@ class Lake(LakeFolder):
             if not step.only_marks or (step.base is not None and not overrule):
                 marks[step.table] = mark  # else its rows may be others' by now
 
-        altered = lazy(manifest.tables).altered(self.manifest.tables)
+        altered = manifest.altered(self.manifest)
         steps = completed(steps, manifest, altered)
         settled = False
         while not settled:
@@ -376,8 +374,7 @@ class Lake(LakeFolder):
                 failed[key] = failure(error)
             else:
                 state = state.with_status(SET_ASIDE, replace(status, batch=0))
-                tables = lazy(self.manifest.tables).updated({key: state})
-                self.manifest = replace(self.manifest, tables=tables)
+                self.manifest = self.manifest.updated({key: state})
             self.manifest = _with_marks(self.manifest, marks, [key])
         return failed
 
@@ -437,7 +434,7 @@ def _with_marks(
                 now |= {part: mark} if (mark := marks[name]) is not None else {}
         if now != state.marks:
             fresh[key] = replace(state, marks=now)
-    return replace(manifest, tables=lazy(manifest.tables).updated(fresh)) if fresh else manifest
+    return manifest.updated(fresh) if fresh else manifest
 
 
 def _waiting(manifest: Manifest) -> set[str]:

@@ -21,7 +21,6 @@ from tailrace.errors import PipelineError
 from tailrace.spark.lake.iceberg.paths import data_file
 from tailrace.spark.lake.plan import listed, state_schema, summed
 from tailrace.spark.lake.steps import Step, unread_deletes
-from tailrace.spark.manifest.lazy_tables import lazy
 from tailrace.spark.manifest.manifest import DataFile
 from tailrace.spark.parquet.deleted import NO_ROWS, without
 from tailrace.spark.parquet.footer import as_written, row_groups
@@ -152,8 +151,7 @@ def reclaim(
     _check_failed(before, failed, retried)
     if not steps:
         return None
-    after = lazy(before.tables).updated(states)
-    return replace(before, version=before.next, tables=after), steps
+    return replace(before.updated(states), version=before.next), steps
 
 
 def _check_failed(before: Manifest, failed: Failed, retried: Collection[str]) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from tailrace.errors import PipelineError
-from tailrace.spark.manifest import members as m
+from tailrace.spark.manifest import json_file as m
 from tailrace.spark.parquet.deleted import dump, load
 
 if TYPE_CHECKING:

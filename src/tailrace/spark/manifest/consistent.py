@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from tailrace.printable import short_repr
 from tailrace.spark.manifest.lake_options import KEEP
+from tailrace.spark.manifest.manifest import KINDS
 from tailrace.spark.manifest.names import made_by
-from tailrace.spark.manifest.status import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

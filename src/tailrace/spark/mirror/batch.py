@@ -48,8 +48,7 @@ if TYPE_CHECKING:
     from tailrace.spark.input.server_log import Progress
     from tailrace.spark.lake.lake import Lake
     from tailrace.spark.manifest.lake_options import LakeOptions
-    from tailrace.spark.manifest.manifest import SourceState
-    from tailrace.spark.manifest.status import Status
+    from tailrace.spark.manifest.manifest import SourceState, Status
     from tailrace.spark.mirror.complete import CompleteTables
     from tailrace.spark.mirror.decode import Decoded
     from tailrace.spark.mirror.report import MirrorReport

@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from tailrace.schema.catalogue import Catalogue
     from tailrace.spark.input.cursor import SourceCursor
     from tailrace.spark.input.sources import Sources
-    from tailrace.spark.manifest.manifest import Manifest, SourceState, TableState
-    from tailrace.spark.manifest.status import Status
+    from tailrace.spark.manifest.manifest import Manifest, SourceState, Status, TableState
     from tailrace.spark.mirror.batches import Batches
     from tailrace.spark.mirror.report import MirrorReport
     from tailrace.spark.mirror.unnamed import Answer, AskedNames

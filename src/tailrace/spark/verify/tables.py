@@ -10,15 +10,14 @@ from tailrace.live.driver import ER, err
 from tailrace.live.tables import has_rows, tables_of
 from tailrace.schema.tokens import quoted_table
 from tailrace.snapshot.columns import columns_of
-from tailrace.spark.manifest.status import INCOMPLETE
+from tailrace.spark.manifest.manifest import INCOMPLETE
 from tailrace.spark.verify.differences import NOWHERE, Differences, Reading
 from tailrace.spark.verify.values import ServerTable
 
 if TYPE_CHECKING:
     from tailrace.live.connect import ServerConnection
     from tailrace.snapshot.key_ranges import KeyRange
-    from tailrace.spark.manifest.manifest import Manifest, TableState
-    from tailrace.spark.manifest.status import Status
+    from tailrace.spark.manifest.manifest import Manifest, Status, TableState
     from tailrace.table_filter import TableFilter
 
 _DENIED: Final = frozenset({ER.DBACCESS_DENIED_ERROR, ER.TABLEACCESS_DENIED_ERROR})
