@@ -14,8 +14,7 @@ from tailrace.spark.lake.claim import Claim
 from tailrace.spark.manifest.document import other_layout
 from tailrace.spark.manifest.journal import FOLDER, Journal
 from tailrace.spark.manifest.manifest import Manifest
-from tailrace.spark.manifest.on_disk import LocalObjects
-from tailrace.spark.manifest.paths import committed, within
+from tailrace.spark.manifest.on_disk import LocalObjects, committed, within
 from tailrace.storage.local import missing_folders
 from tailrace.values.surrogates import has_surrogates
 

@@ -36,8 +36,7 @@ from tailrace.spark.manifest.json_file import read_json
 from tailrace.spark.manifest.making import Making
 from tailrace.spark.manifest.manifest import SET_ASIDE, check_format
 from tailrace.spark.manifest.manifest_json import with_status
-from tailrace.spark.manifest.on_disk import to_disk
-from tailrace.spark.manifest.paths import within
+from tailrace.spark.manifest.on_disk import to_disk, within
 from tailrace.spark.runtime.tasks import in_turn
 from tailrace.spark.state.failure import check_writable, failure
 

@@ -12,7 +12,7 @@ from tailrace.spark.lake.folder import INNER, check_layout
 from tailrace.spark.lake.lake import Lake
 from tailrace.spark.lake.parquet.tables import ParquetTables
 from tailrace.spark.manifest.journal import FOLDER
-from tailrace.spark.manifest.paths import OWN_CATALOG, lake_path
+from tailrace.spark.manifest.on_disk import OWN_CATALOG, lake_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

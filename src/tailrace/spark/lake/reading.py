@@ -15,7 +15,7 @@ from tailrace.spark.lake.folder import INNER, read_committed
 from tailrace.spark.lake.iceberg.paths import data_file
 from tailrace.spark.lake.open import folder_of, locate
 from tailrace.spark.manifest.journal import FOLDER
-from tailrace.spark.manifest.paths import within
+from tailrace.spark.manifest.on_disk import within
 from tailrace.spark.parquet.deleted import NO_ROWS, without
 from tailrace.spark.parquet.footer import row_groups
 from tailrace.spark.record.types import SHARD

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from tailrace.printable import short_repr
 from tailrace.spark.manifest.names import check_plain
-from tailrace.spark.manifest.paths import read_plain
+from tailrace.spark.manifest.on_disk import read_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -17,8 +17,7 @@ from tailrace.spark.lake.delta.table import Table, mark_of, version_of
 from tailrace.spark.lake.delta.vectors import Vector, read, unique, write
 from tailrace.spark.lake.steps import APPLICATION, MARK, Content
 from tailrace.spark.lake.tables import Tables
-from tailrace.spark.manifest.on_disk import to_disk
-from tailrace.spark.manifest.paths import within
+from tailrace.spark.manifest.on_disk import to_disk, within
 from tailrace.spark.parquet.deleted import joined
 
 if TYPE_CHECKING:
