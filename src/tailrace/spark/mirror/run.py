@@ -27,7 +27,7 @@ from tailrace.spark.mirror.loop import BATCH_BYTES, Loop
 from tailrace.spark.mirror.retry import take_up
 from tailrace.spark.mirror.unnamed import AskedNames, first_needed
 from tailrace.spark.mirror.wanted import WantedTables
-from tailrace.spark.runtime.session import check_format, check_spark, is_submitted
+from tailrace.spark.runtime.session import check_installed, check_spark, is_submitted
 from tailrace.spark.runtime.workers import SMALL_BYTES, Workers
 from tailrace.spark.state.cascade.naming import Cascades
 from tailrace.table_filter import TableFilter
@@ -139,7 +139,7 @@ def mirror(
     options = LakeOptions.of({**lake, "format": begun or only["format"]})
     if begun is not None:  # opened in another format, the lake would seem to be new
         LakeOptions(format=begun).check(str(into), LakeOptions.of(only), only)
-    check_format(options.format)
+    check_installed(options.format)
     every = seconds_of(trigger, "trigger")
     check_choice("statements", statements, ("error", "skip"))
     check_choice("incomplete", incomplete, ("error", "accept"))

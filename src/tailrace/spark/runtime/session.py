@@ -52,7 +52,7 @@ def is_submitted() -> bool:
     return _SUBMITTED in os.environ
 
 
-def check_format(format: str) -> None:  # noqa: A002 - what Spark calls it
+def check_installed(format: str) -> None:  # noqa: A002 - what Spark calls it
     """Raise `MissingExtra` if a package is missing, or is of a version that its extra excludes."""
     if format in _NEEDED:
         check_version(format, _NEEDED[format], f"a lake of the format {format}")
