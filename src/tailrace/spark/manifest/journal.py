@@ -227,7 +227,9 @@ class Journal:
         number = manifest.version
         if number != self.manifest.next:
             raise ValueError(f"batch {number} was to come, and {self.manifest.next} is the next")
-        lake = self._change(number, "", self.manifest, self._state.lake, manifest, steps=steps)
+        was = self._state.lake
+        lake, head, tables = self._changed(number, "", self.manifest, was, manifest)
+        self._put(number, "", {**head, "steps": steps}, tables)
         self.prepared = number
         self._coming = manifest, lake
 
@@ -236,10 +238,11 @@ class Journal:
         if self._coming is None:
             raise AssertionError("no batch is prepared")
         before, lake = self._coming
-        if manifest is before:
-            self._put(self.prepared, ".done", {}, {})
-        else:
-            lake = self._change(self.prepared, ".done", before, lake, manifest)
+        head: dict[str, Change] = {}
+        tables: dict[str, Change | None] = {}
+        if manifest is not before:
+            lake, head, tables = self._changed(self.prepared, ".done", before, lake, manifest)
+        self._put(self.prepared, ".done", head, tables)
         self.manifest, self._state = manifest, _State(lake=lake)  # its tables are in the manifest
         self.prepared, self._coming = 0, None
 
@@ -301,28 +304,21 @@ class Journal:
         tables = _changes(Manifest(), self.manifest)
         self._put(self.manifest.version, ".all", {"lake": [self._state.lake]}, tables)
 
-    def _change(
-        self,
-        number: int,
-        kind: str,
-        before: Manifest,
-        was: dict[str, Any],
-        manifest: Manifest,
-        **more: object,
-    ) -> dict[str, Any]:
-        """Write what makes a manifest of the one before, whose lake's part ``was`` so as JSON.
-
-        The manifest's. Raises `PipelineError` for what no one could read.
+    def _changed(
+        self, number: int, kind: str, before: Manifest, was: dict[str, Any], manifest: Manifest
+    ) -> tuple[dict[str, Any], dict[str, Change], dict[str, Change | None]]:
+        """The lake's part of a manifest as JSON, and a document's members and tables that make it
+        of the one before, whose lake's part ``was`` so. Raises `PipelineError` for what no one
+        could read.
         """
         tables = _changes(before, manifest)
         _check(self._path(number, kind), before, manifest, tables)
         lake = lake_json(manifest, self._histories)
         found = change(was, lake, lake.__eq__)
-        self._put(number, kind, ({"lake": found} if found else {}) | more, tables)
-        return lake
+        return lake, {"lake": found} if found else {}, tables
 
     def _put(
-        self, number: int, kind: str, head: dict[str, Any], tables: Mapping[str, Change | None]
+        self, number: int, kind: str, head: Mapping[str, Any], tables: Mapping[str, Change | None]
     ) -> None:
         """Create a document. Raises `PipelineError` if there is another, but for a decision."""
         key = self._key(number, kind)
