@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tailrace.columns.arrays import METADATA_FIELDS
 from tailrace.position import sequence
-from tailrace.spark.parquet.data_folder import DataFolder
+from tailrace.spark.parquet.file import DataFolder
 from tailrace.spark.state.changelog import ChangelogFiles, Limits
 
 OPERATIONS = ["insert", "update", "delete", "snapshot"]

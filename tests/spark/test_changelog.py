@@ -9,8 +9,7 @@ import pytest
 
 from tailrace.errors import PipelineError, UnsupportedType
 from tailrace.position import sequence
-from tailrace.spark.parquet.data_folder import DataFolder
-from tailrace.spark.parquet.file import ParquetFile, file_schema
+from tailrace.spark.parquet.file import DataFolder, ParquetFile, file_schema
 from tailrace.spark.record.types import plain_type, spark_schema
 from tailrace.spark.state.changelog import ChangelogFiles, Limits
 from tests.spark.batches import OneFolder, batch, changelog

@@ -14,8 +14,7 @@ from tailrace.extras import hint
 from tailrace.spark import mirror, settings
 from tailrace.spark.lake import jars
 from tailrace.spark.manifest.lake_options import FORMATS
-from tailrace.spark.runtime import fit
-from tailrace.spark.runtime.session import one_at_a_time
+from tailrace.spark.runtime.session import check_installed, check_spark, one_at_a_time
 
 
 def test_an_iceberg_lake_is_the_catalogue_lake(tmp_path):
@@ -75,8 +74,8 @@ def test_packages_are_fetched_by_one_session_at_a_time(tmp_path):
 
 def test_what_is_installed_fits():
     for name in FORMATS:
-        fit.check(name)
-    fit.check_spark("a mirror", java=True)
+        check_installed(name)
+    check_spark("a mirror", java=True)
 
 
 def test_versions_are_those_of_the_extra(monkeypatch):
@@ -94,7 +93,7 @@ def test_versions_are_those_of_the_extra(monkeypatch):
         extra = {"deltalake": "delta", "pyspark": "spark"}[package]
 
         def check(extra=extra):
-            fit.check("delta") if extra == "delta" else fit.check_spark("it", java=False)
+            check_installed("delta") if extra == "delta" else check_spark("it", java=False)
 
         if fits:
             check()

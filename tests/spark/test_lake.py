@@ -19,15 +19,16 @@ from tailrace.spark.manifest import journal
 from tailrace.spark.manifest.journal import Journal
 from tailrace.spark.manifest.lake_options import KEEP, LakeOptions
 from tailrace.spark.manifest.manifest import (
+    SET_ASIDE,
     DataFile,
     Manifest,
     SourceState,
+    Status,
     TableRows,
     TableState,
 )
 from tailrace.spark.manifest.names import Folders, folder_name, made_by
 from tailrace.spark.manifest.on_disk import LocalObjects
-from tailrace.spark.manifest.status import SET_ASIDE, Status
 from tests.spark.lake.journals import come_back
 from tests.spark.lake.making import COLUMNS, batch, changes, made, row, state
 from tests.spark.lake.test_killed import CrashError, Fatal

@@ -17,7 +17,7 @@ from tailrace.spark.input.server_log import Room
 from tailrace.spark.input.start_position import load
 from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.manifest.lake_options import FORMATS
-from tailrace.spark.manifest.status import INCOMPLETE
+from tailrace.spark.manifest.manifest import INCOMPLETE
 from tailrace.spark.mirror.batches import Batches
 from tailrace.spark.verify import verify
 from tests.spark.following import FLAVOURS, Follow, read, url_of, values

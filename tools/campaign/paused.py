@@ -26,7 +26,7 @@ import tailrace
 from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.manifest.lake_options import FORMATS
 from tailrace.spark.manifest.manifest import Manifest
-from tailrace.spark.manifest.paths import OWN_CATALOG
+from tailrace.spark.manifest.on_disk import OWN_CATALOG
 from tools.campaign.mirrored_lake import LakeReader
 from tools.campaign.process import TAILRACE, Process, Wrong
 from tools.campaign.report import Report

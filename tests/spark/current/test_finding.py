@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tailrace.spark.parquet import footer
-from tailrace.spark.parquet.data_folder import DataFolder
+from tailrace.spark.parquet.file import DataFolder
 from tailrace.spark.state.current import finding, jobs, raw, rows
 from tailrace.spark.state.current.flat import Target
 from tailrace.spark.state.current.fold import key_columns

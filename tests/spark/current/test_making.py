@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from tailrace.spark.manifest.manifest import DataFile, TableRows
-from tailrace.spark.parquet.data_folder import DataFolder
+from tailrace.spark.parquet.file import DataFolder
 from tailrace.spark.state.current import jobs
 from tailrace.spark.state.current.flat import Target
 from tailrace.spark.state.current.jobs import Done, Unit, Work, make

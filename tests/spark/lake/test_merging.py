@@ -13,8 +13,7 @@ from tailrace.spark.lake.iceberg.catalog import own_catalog
 from tailrace.spark.lake.lake import open_store
 from tailrace.spark.lake.rewriting import due, put_together
 from tailrace.spark.manifest.manifest import DataFile, TableRows
-from tailrace.spark.parquet.data_folder import DataFolder
-from tailrace.spark.parquet.file import ParquetFile
+from tailrace.spark.parquet.file import DataFolder, ParquetFile
 from tailrace.spark.parquet.footer import row_groups
 from tailrace.spark.state.built import Built, ClosedFile
 from tailrace.spark.state.history import HISTORY_FIELDS

@@ -15,15 +15,17 @@ from tailrace.spark.manifest.document import difference, patched
 from tailrace.spark.manifest.journal import Journal
 from tailrace.spark.manifest.lake_options import KEEP, LakeOptions
 from tailrace.spark.manifest.manifest import (
+    INCOMPLETE,
+    SET_ASIDE,
     DataFile,
     Manifest,
     SourceState,
+    Status,
     TableRows,
     TableState,
 )
 from tailrace.spark.manifest.manifest_json import Histories, lake_json, table_json, table_of
 from tailrace.spark.manifest.on_disk import LocalObjects
-from tailrace.spark.manifest.status import INCOMPLETE, SET_ASIDE, Status
 from tailrace.storage.objects.bucket import ObjectExists, bucket_of
 from tailrace.storage.objects.url import ObjectUrl
 from tests.spark.lake.journals import come_back

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from tailrace.spark.input.lag import SourceMoment
-    from tailrace.spark.manifest.status import Status
+    from tailrace.spark.manifest.manifest import Status
     from tailrace.spark.mirror.report import Moment, SkippedStatements, TableReport
 
     Progress = Callable[[str, int, int], None]

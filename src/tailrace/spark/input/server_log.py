@@ -21,7 +21,7 @@ from tailrace.position import bytes_after
 from tailrace.printable import size
 from tailrace.replication.receiver import Receiver
 from tailrace.replication.retain import Retention
-from tailrace.spark.manifest.paths import within
+from tailrace.spark.manifest.on_disk import within
 from tailrace.storage import find
 from tailrace.storage.index import INDEX_SUFFIX
 from tailrace.storage.purge import purge

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from tailrace.log_name import file_number
 from tailrace.position import Position
+from tailrace.spark.manifest.manifest import SET_ASIDE, Status
 from tailrace.spark.manifest.manifest_json import with_status
-from tailrace.spark.manifest.status import SET_ASIDE, Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.spark.manifest.document import other_layout
 from tailrace.spark.manifest.journal import FOLDER
-from tailrace.spark.manifest.paths import OWN_CATALOG, lake_path
+from tailrace.spark.manifest.on_disk import OWN_CATALOG, lake_path
 
 if TYPE_CHECKING:
     from pathlib import Path

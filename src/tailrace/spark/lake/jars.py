@@ -14,7 +14,7 @@ from tailrace.errors import PipelineError
 from tailrace.extras import install
 from tailrace.printable import short_repr
 from tailrace.spark.lake.iceberg.paths import location
-from tailrace.spark.manifest.paths import lake_path
+from tailrace.spark.manifest.on_disk import lake_path
 
 if TYPE_CHECKING:
     from pathlib import Path

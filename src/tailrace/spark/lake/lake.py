@@ -37,13 +37,10 @@ from tailrace.spark.lake.tables import deleted_by_path, paths_of, steps_json, st
 from tailrace.spark.manifest.damage import reading, reading_file
 from tailrace.spark.manifest.journal import FINISH, FOLDER, WITHDRAW, Journal
 from tailrace.spark.manifest.json_file import read_json
-from tailrace.spark.manifest.lazy_tables import lazy
 from tailrace.spark.manifest.making import Making
-from tailrace.spark.manifest.manifest import Manifest, check_format
+from tailrace.spark.manifest.manifest import SET_ASIDE, Manifest, check_format
 from tailrace.spark.manifest.manifest_json import with_status
-from tailrace.spark.manifest.on_disk import LocalObjects, to_disk
-from tailrace.spark.manifest.paths import lake_path, within
-from tailrace.spark.manifest.status import SET_ASIDE
+from tailrace.spark.manifest.on_disk import LocalObjects, lake_path, to_disk, within
 from tailrace.spark.runtime.tasks import in_turn
 from tailrace.spark.state.failure import check_writable, failure
 from tailrace.storage.local import missing_folders
@@ -413,7 +410,7 @@ class Lake(Closing):
             if not step.only_marks or (step.base is not None and not overrule):
                 marks[step.table] = mark  # else its rows may be others' by now
 
-        altered = lazy(manifest.tables).altered(self.manifest.tables)
+        altered = manifest.altered(self.manifest)
         steps = completed(steps, manifest, altered)
         while True:
             marks.clear()
@@ -513,7 +510,7 @@ class Lake(Closing):
                 failed[key] = failure(error)
             else:
                 state = state.with_status(SET_ASIDE, replace(status, batch=0))
-                tables = lazy(self.manifest.tables).updated({key: state})
+                tables = self.manifest.updated({key: state}).tables
                 self.manifest = _with_marks(replace(self.manifest, tables=tables), marks, [key])
         return failed
 
@@ -572,7 +569,7 @@ def _with_marks(
         now = {part: mark for part, mark in known.items() if mark is not None}
         if now != state.marks:
             fresh[key] = replace(state, marks=now)
-    return replace(manifest, tables=lazy(manifest.tables).updated(fresh)) if fresh else manifest
+    return manifest.updated(fresh) if fresh else manifest
 
 
 def _waiting(manifest: Manifest) -> set[str]:

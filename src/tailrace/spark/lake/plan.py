@@ -14,12 +14,10 @@ from tailrace.errors import PipelineError
 from tailrace.spark.lake.asides import points
 from tailrace.spark.lake.rewriting import Copy, copy, due, put_together, still_small
 from tailrace.spark.lake.tables import MARK, Merge, Step, deleted_by_path, paths_of, rows_of
-from tailrace.spark.manifest.lazy_tables import lazy
 from tailrace.spark.manifest.making import ANY_TABLE
-from tailrace.spark.manifest.manifest import DataFile, Manifest, TableState
+from tailrace.spark.manifest.manifest import INCOMPLETE, DataFile, Manifest, TableState
 from tailrace.spark.manifest.manifest_json import with_status
 from tailrace.spark.manifest.names import Folders, folded
-from tailrace.spark.manifest.status import INCOMPLETE
 from tailrace.spark.parquet.deleted import NO_ROWS, deleted_rows, joined
 from tailrace.spark.parquet.file import NO_NAMES
 from tailrace.spark.parquet.shapes import as_arrow, merged, plain_schema
@@ -37,10 +35,9 @@ if TYPE_CHECKING:
     from tailrace.spark.lake.tables import Tables
     from tailrace.spark.manifest.lake_options import LakeOptions
     from tailrace.spark.manifest.making import Making
-    from tailrace.spark.manifest.manifest import SourceState, TableRows
-    from tailrace.spark.manifest.status import Status
-    from tailrace.spark.parquet.data_folder import DataFolder
+    from tailrace.spark.manifest.manifest import SourceState, Status, TableRows
     from tailrace.spark.parquet.deleted import DeletedRows, Rows
+    from tailrace.spark.parquet.file import DataFolder
     from tailrace.spark.runtime.tasks import Runner
     from tailrace.spark.state.changelog import ChangeFile
     from tailrace.spark.state.source_changes import SourceTable
@@ -486,7 +483,7 @@ def plan(places: Places, before: Manifest, made: Made, run: Runner) -> tuple[Man
         if key in states or key in known:
             states[key] = (states.get(key) or known[key]).with_status(INCOMPLETE, status)
     fresh = {key: each for key, each in states.items() if each is not known.get(key)}
-    tables, sources = lazy(known).updated(fresh), {**before.sources, **made.sources}
+    tables, sources = before.updated(fresh).tables, {**before.sources, **made.sources}
     later = points(before, sources, (each for _, each in with_status(tables)), made.points)
     return Manifest(before.next, made.options, sources, tables, later), steps
 

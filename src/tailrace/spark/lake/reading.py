@@ -15,8 +15,7 @@ from tailrace.spark.lake.folder import INNER, check_layout, folder_of
 from tailrace.spark.lake.iceberg.paths import data_file
 from tailrace.spark.lake.lake import open_store
 from tailrace.spark.manifest.journal import FOLDER, Journal
-from tailrace.spark.manifest.on_disk import LocalObjects
-from tailrace.spark.manifest.paths import committed, within
+from tailrace.spark.manifest.on_disk import LocalObjects, committed, within
 from tailrace.spark.parquet.deleted import NO_ROWS, without
 from tailrace.spark.parquet.footer import row_groups
 from tailrace.spark.record.types import SHARD

@@ -20,7 +20,6 @@ from tailrace.errors import PipelineError
 from tailrace.spark.lake.iceberg.paths import data_file
 from tailrace.spark.lake.plan import deleted_counts, listed, state_schema, summed
 from tailrace.spark.lake.tables import Step, rows_of, unread_deletes
-from tailrace.spark.manifest.lazy_tables import lazy
 from tailrace.spark.manifest.manifest import DataFile
 from tailrace.spark.parquet.deleted import NO_ROWS, without
 from tailrace.spark.parquet.footer import as_written, row_groups
@@ -40,9 +39,8 @@ if TYPE_CHECKING:
     from tailrace.spark.lake.plan import Places
     from tailrace.spark.lake.tables import Content, Tables
     from tailrace.spark.manifest.manifest import Manifest, TableRows, TableState
-    from tailrace.spark.parquet.data_folder import DataFolder
     from tailrace.spark.parquet.deleted import DeletedRows
-    from tailrace.spark.parquet.file import ParquetFile
+    from tailrace.spark.parquet.file import DataFolder, ParquetFile
     from tailrace.spark.runtime.tasks import Runner
 
     Failed = dict[str, Exception]
@@ -147,7 +145,7 @@ def reclaim(
     _check_failed(before, failed, retried)
     if not steps:
         return None
-    after = lazy(before.tables).updated(states)
+    after = before.updated(states).tables
     return replace(before, version=before.next, tables=after), steps
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from tailrace.spark.parquet.data_folder import DataFolder
+    from tailrace.spark.parquet.file import DataFolder
 
 _TOGETHER: Final = 16
 _SMALL: Final = 4 << 20

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from tailrace.errors import PipelineError, TailraceError, UnsupportedType
 from tailrace.printable import first_line, printable
-from tailrace.spark.manifest import members as m
+from tailrace.spark.manifest import json_file as m
 from tailrace.spark.manifest.damage import DAMAGE, damaged
 from tailrace.spark.parquet.deleted import dump, load
 

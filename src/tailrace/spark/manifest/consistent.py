@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from tailrace.printable import short_repr
 from tailrace.spark.manifest.lake_options import KEEP
+from tailrace.spark.manifest.manifest import KINDS
 from tailrace.spark.manifest.names import made_by
-from tailrace.spark.manifest.status import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -34,16 +34,13 @@ def check_lake(manifest: Manifest) -> None:
 
 def check_names(tables: Mapping[str, TableState]) -> None:
     """Raises ValueError where two of all tables are in one folder, or one table of the lake's."""
-    folders: dict[str, tuple[str, ...]] = {}
-    parts: dict[str, tuple[str, ...]] = {}
+    known: dict[tuple[str, bool], tuple[str, ...]] = {}
     for key, state in tables.items():
         own = state.database, state.table
-        places: list[tuple[dict[str, tuple[str, ...]], str, tuple[str, ...]]]
-        places = [(folders, state.folder, own)]
-        places += [(parts, name, (*own, part)) for part, name in state.parts.items()]
-        for known, name, what in places:
-            if known.setdefault(name, what) != what:
-                raise ValueError(f"table {key[:200]!r}: {name} is another table's, too")
+        parts = [((name, True), (*own, part)) for part, name in state.parts.items()]
+        for place, what in (((state.folder, False), own), *parts):
+            if known.setdefault(place, what) != what:
+                raise ValueError(f"table {key[:200]!r}: {place[0]} is another table's, too")
 
 
 def check_table(manifest: Manifest, key: str, state: TableState, *, altered: bool = True) -> None:

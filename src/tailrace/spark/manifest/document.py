@@ -52,6 +52,7 @@ class Line:
 class Document:
     """The first line, and those of tables; None for a table that goes."""
 
+    path: str
     head: dict[str, Any]
     lines: dict[str, Line | None]
 
@@ -60,27 +61,23 @@ def dump(path: str, head: Mapping[str, Any], tables: Mapping[str, Change | None]
     """A document's bytes. Raises `PipelineError` for one that could not be read again."""
     lines = {key: None if each is None else _line(each) for key, each in tables.items()}
     index = {key: None if line is None else len(line) for key, line in lines.items()}
-    first = _line({"layout": LAYOUT, **head, "tables": index})
-    made = b"".join([first, *filter(None, lines.values())])
+    every = [_line({"layout": LAYOUT, **head, "tables": index}), *filter(None, lines.values())]
+    size = sum(map(len, every))
     try:
-        for line in (first, *filter(None, lines.values())):
+        for line in every:
             check_size(line)
+        if size > LARGEST_WHOLE:
+            raise ValueError(f"it has {size >> 20} MiB")  # noqa: TRY301 - as `check_size`
     except ValueError as error:
-        raise _too_large(path, str(error)) from error
-    if len(made) > LARGEST_WHOLE:
-        raise _too_large(path, f"it has {len(made) >> 20} MiB")
-    return made
+        raise PipelineError(
+            f"{path} could not be read again, so it is not written: {error}; make several lakes of "
+            "the tables (--tables)"
+        ) from error
+    return b"".join(every)
 
 
 def _line(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode() + b"\n"
-
-
-def _too_large(path: str, why: str) -> PipelineError:
-    return PipelineError(
-        f"{path} could not be read again, so it is not written: {why}; make several lakes of the "
-        "tables (--tables)"
-    )
 
 
 def load(path: str, content: bytes) -> Document:
@@ -102,7 +99,7 @@ def load(path: str, content: bytes) -> Document:
             end += size
         if end != len(content):
             raise ValueError("it has more lines than tables")
-        return Document(head, lines)
+        return Document(path, head, lines)
 
 
 def other_layout(path: object, found: str) -> PipelineError:
@@ -113,10 +110,13 @@ def other_layout(path: object, found: str) -> PipelineError:
     )
 
 
-def change(old: dict[str, Any], new: dict[str, Any], is_same: Callable[[Any], bool]) -> Change:
-    """What makes a value of another: a patch, if ``is_same`` for what the patch makes."""
-    patch = difference(old, new)
-    return patch if is_same(patched(old, patch)) else [new]
+def change(
+    old: dict[str, Any] | None, new: dict[str, Any], is_same: Callable[[Any], bool]
+) -> Change:
+    """What makes a value of another, if any: a patch, if ``is_same`` for what the patch makes."""
+    if old and is_same(patched(old, patch := difference(old, new))):
+        return patch
+    return [new]
 
 
 def changed(old: Any, by: Any) -> Any:

@@ -21,8 +21,8 @@ finish another's, has it decided first: by a document of which only one can be t
 from __future__ import annotations
 
 import re
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -41,13 +41,11 @@ from tailrace.spark.manifest.document import (
     folded,
     load,
 )
-from tailrace.spark.manifest.lazy_tables import LazyTables, lazy
-from tailrace.spark.manifest.manifest import Manifest
+from tailrace.spark.manifest.manifest import LazyTables, Manifest
 from tailrace.spark.manifest.manifest_json import (
     Histories,
     lake_json,
     lake_of,
-    states_of,
     table_json,
     table_of,
     with_status,
@@ -77,15 +75,19 @@ _Names = dict[tuple[int, str], int]
 
 @dataclass
 class _State:
-    """A state as the documents have it: the lake's part as JSON, the tables as lines."""
+    """A state as the documents have it: the lake's part as JSON, the tables as lines.
 
-    version: int
-    lake: dict[str, Any]
-    lines: dict[str, tuple[Line, ...]]
+    ``path`` is of the document that prepared its batch, or of the checkpoint.
+    """
 
-    def after(self, document: Document, path: str) -> _State:
+    version: int = 0
+    path: str = ""
+    lake: dict[str, Any] = field(default_factory=dict)
+    lines: dict[str, tuple[Line, ...]] = field(default_factory=dict)
+
+    def after(self, document: Document) -> _State:
         """The state that a document makes of it."""
-        with reading_file(path, WHAT):
+        with reading_file(document.path, WHAT):
             lake = changed(self.lake, document.head.get("lake", {}))
             lines = dict(self.lines) if document.lines else self.lines
             for key, line in document.lines.items():
@@ -95,15 +97,11 @@ class _State:
                     lines[key] = (line,)
                 else:
                     lines[key] = (*lines[key], line)
-            return _State(document.head["batch"], lake, lines)
+            return _State(document.head["batch"], document.path, lake, lines)
 
-    def manifest(self, path: str, withdrawn: int) -> Manifest:
+    def manifest(self, withdrawn: int) -> Manifest:
         """The manifest; its tables are parsed and checked when they are asked for."""
         lines = self.lines
-        with reading_file(path, WHAT):
-            states = states_of(self.lake)
-            if strange := states.keys() - lines.keys():
-                raise ValueError(f"table {min(strange)[:200]!r} has a status, and is missing")
 
         def table(key: str) -> TableState:
             value = folded(lines[key])
@@ -112,8 +110,11 @@ class _State:
                 consistent.check_table(made, key, state)
             return state
 
-        with reading_file(path, WHAT):
-            made = lake_of(self.lake, self.version, LazyTables(lines, states, table), withdrawn)
+        with reading_file(self.path, WHAT):
+            lake, states = lake_of(self.lake, self.version)
+            if strange := states.keys() - lines.keys():
+                raise ValueError(f"table {min(strange)[:200]!r} has a status, and is missing")
+            made = replace(lake, tables=LazyTables(lines, states, table), withdrawn=withdrawn)
             consistent.check_lake(made)
         return made
 
@@ -133,9 +134,8 @@ class Journal:
         self._check_owner = check
         self._names: _Names = {}
         self._drafts: list[str] = []
-        self._state = _State(0, {}, {})
+        self._state = _State()
         self._coming: tuple[Manifest, dict[str, Any]] | None = None
-        self._lake: dict[str, Any] = {}
         self._histories = Histories()
         self.manifest = Manifest()
         self.prepared = 0
@@ -150,49 +150,37 @@ class Journal:
         self._names = {
             name: size for name, size in self._listed().items() if until is None or name[0] <= until
         }
-        try:
-            self._read(until)
-        except NoSuchObject as error:  # readers list again
-            raise PipelineError(f"{error}: bring it back, or create a new lake") from error
-
-    def _read(self, until: int | None) -> None:
-        state, withdrawn, self.prepared = _State(0, {}, {}), 0, 0
-        path = self._path(0, "")
+        state, withdrawn, self.prepared = _State(), 0, 0
         last = max((number for number, _ in self._names), default=0) if until is None else until
         first = max((number for number, kind in self._names if kind == ".all"), default=0)
-        if first:
-            path = self._path(first, ".all")
-            state = state.after(self._document(first, ".all"), path)
-        for number in range(first + 1, last + 1):
-            outcome = None
-            if (number, ".done") in self._names:
-                outcome = self._document(number, ".done")
-                if outcome.head.get("withdrawn") is True:
-                    withdrawn = number
-                    continue
-            elif number != until:
-                if number < last:
-                    raise NoSuchObject(f"{self._path(number, '.done')}: no such file")
-                self.prepared = number
-                break
-            path = self._path(number, "")
-            state = state.after(self._document(number, ""), path)
-            if outcome is not None:
-                state = state.after(outcome, self._path(number, ".done"))
+        try:
+            if first:
+                state = state.after(self._document(first, ".all"))
+            for number in range(first + 1, last + 1):
+                outcome = None
+                if number < last or (number, ".done") in self._names:
+                    outcome = self._document(number, ".done")
+                    if outcome.head.get("withdrawn") is True:
+                        withdrawn = number
+                        continue
+                elif number != until:
+                    self.prepared = number
+                    break
+                state = state.after(self._document(number, ""))
+                if outcome is not None:
+                    state = replace(state.after(outcome), path=state.path)
+        except NoSuchObject as error:  # readers list again
+            raise PipelineError(f"{error}: bring it back, or create a new lake") from error
         self._state = state
-        if state.version:
-            self.manifest = state.manifest(path, withdrawn)
-            self._lake = state.lake
-        else:
-            self.manifest = Manifest(withdrawn=withdrawn)
+        empty = Manifest(withdrawn=withdrawn)
+        self.manifest = state.manifest(withdrawn) if state.version else empty
 
     def coming(self, steps_of: Callable[[Any], T]) -> tuple[Manifest, T]:
         """The manifest of the batch that is prepared, and its steps."""
-        path = self._path(self.prepared, "")
         document = self._document(self.prepared, "")
-        state = self._state.after(document, path)
-        manifest = state.manifest(path, self.manifest.withdrawn)
-        with reading_file(path, WHAT):
+        state = self._state.after(document)
+        manifest = state.manifest(self.manifest.withdrawn)
+        with reading_file(document.path, WHAT):
             steps = steps_of(document.head["steps"])
         self._coming = manifest, state.lake
         return manifest, steps
@@ -239,10 +227,9 @@ class Journal:
         number = manifest.version
         if number != self.manifest.next:
             raise ValueError(f"batch {number} was to come, and {self.manifest.next} is the next")
-        tables = _changes(self.manifest.tables, manifest.tables)
-        _check(self._path(number, ""), self.manifest, manifest, tables)
-        lake = lake_json(manifest, self._histories)
-        self._put(number, "", {**_lake(self._lake, lake), "steps": steps}, tables)
+        was = self._state.lake
+        lake, head, tables = self._changed(number, "", self.manifest, was, manifest)
+        self._put(number, "", {**head, "steps": steps}, tables)
         self.prepared = number
         self._coming = manifest, lake
 
@@ -250,16 +237,14 @@ class Journal:
         """Mark the prepared batch as done, with the state that it led to."""
         if self._coming is None:
             raise AssertionError("no batch is prepared")
-        (before, was), lake = self._coming, self._coming[1]
+        before, lake = self._coming
+        head: dict[str, Change] = {}
         tables: dict[str, Change | None] = {}
         if manifest is not before:
-            lake = lake_json(manifest, self._histories)
-            tables = _changes(before.tables, manifest.tables)
-            _check(self._path(self.prepared, ".done"), before, manifest, tables)
-        self._put(self.prepared, ".done", _lake(was, lake), tables)
-        self.manifest, self._lake = manifest, lake
+            lake, head, tables = self._changed(self.prepared, ".done", before, lake, manifest)
+        self._put(self.prepared, ".done", head, tables)
+        self.manifest, self._state = manifest, _State(lake=lake)  # its tables are in the manifest
         self.prepared, self._coming = 0, None
-        self._state = _State(0, {}, {})  # what was read of it need not stay
 
     def withdraw(self) -> None:
         """Mark the prepared batch as withdrawn: the state stays that of the batch before."""
@@ -283,13 +268,7 @@ class Journal:
 
         Raises `PipelineError` if another process writes to the lake now.
         """
-        key = self._key(self.prepared, ".decided")
-        head = {"batch": self.prepared, "decision": decision}
-        content = dump(self._path(self.prepared, ".decided"), head, {})
-        with suppress(ObjectExists), _lake_errors():
-            self._objects.put(key, content, new=True)
-        self._check_owner()
-        self._names[self.prepared, ".decided"] = len(content)
+        self._put(self.prepared, ".decided", {"decision": decision}, {})
         return self.decision or decision
 
     def clean(self) -> None:
@@ -321,30 +300,38 @@ class Journal:
                 self._objects.remove(*keys)
 
     def _checkpoint(self) -> None:
-        manifest = self.manifest
-        self._lake = lake_json(manifest, self._histories)
-        tables: dict[str, Change | None] = {
-            key: [table_json(state)] for key, state in manifest.tables.items()
-        }
-        self._put(manifest.version, ".all", {"lake": [self._lake]}, tables)
+        self._state.lake = lake_json(self.manifest, self._histories)
+        tables = _changes(Manifest(), self.manifest)
+        self._put(self.manifest.version, ".all", {"lake": [self._state.lake]}, tables)
+
+    def _changed(
+        self, number: int, kind: str, before: Manifest, was: dict[str, Any], manifest: Manifest
+    ) -> tuple[dict[str, Any], dict[str, Change], dict[str, Change | None]]:
+        """The lake's part of a manifest as JSON, and a document's members and tables that make it
+        of the one before, whose lake's part ``was`` so. Raises `PipelineError` for what no one
+        could read.
+        """
+        tables = _changes(before, manifest)
+        _check(self._path(number, kind), before, manifest, tables)
+        lake = lake_json(manifest, self._histories)
+        found = change(was, lake, lake.__eq__)
+        return lake, {"lake": found} if found else {}, tables
 
     def _put(
-        self, number: int, kind: str, head: dict[str, Any], tables: Mapping[str, Change | None]
+        self, number: int, kind: str, head: Mapping[str, Any], tables: Mapping[str, Change | None]
     ) -> None:
+        """Create a document. Raises `PipelineError` if there is another, but for a decision."""
         key = self._key(number, kind)
         content = dump(self._path(number, kind), {"batch": number, **head}, tables)
-        try:
-            with _lake_errors():
+        found: memoryview | bytes = content
+        with _lake_errors():
+            try:
                 self._objects.put(key, content, new=True)
-        except ObjectExists:
-            with _lake_errors():
+            except ObjectExists:  # another process's, or an answer was lost
                 found, _ = self._objects.read(key, 0, len(content) + 1)
-            if found != content:  # else an answer was lost
-                self._check_owner()
-                raise PipelineError(
-                    f"{self._objects.path(key)}: another process writes to the lake"
-                ) from None
         self._check_owner()
+        if found != content and kind != ".decided":
+            raise PipelineError(f"{self._objects.path(key)}: another process writes to the lake")
         self._names[number, kind] = len(content)
 
 
@@ -353,7 +340,11 @@ def _check(path: str, before: Manifest, manifest: Manifest, altered: Collection[
     try:
         consistent.check_lake(manifest)
         fresh = {key: state for key in altered if (state := manifest.tables.get(key)) is not None}
-        if any(_names(before.tables.get(key)) != _names(state) for key, state in fresh.items()):
+        if any(
+            (known := before.tables.get(key)) is None
+            or (known.folder, known.parts) != (state.folder, state.parts)
+            for key, state in fresh.items()
+        ):
             consistent.check_names(manifest.tables)
         for key, state in (fresh | dict(with_status(manifest.tables))).items():
             consistent.check_table(manifest, key, state, altered=key in fresh)
@@ -364,33 +355,16 @@ def _check(path: str, before: Manifest, manifest: Manifest, altered: Collection[
         ) from error
 
 
-def _names(state: TableState | None) -> tuple[str, dict[str, str]] | None:
-    return None if state is None else (state.folder, state.parts)
-
-
-def _lake(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Change]:
-    """A document's member for the lake's part, if that changes."""
-    if old is new:
-        return {}
-    found = change(old, new, new.__eq__) if old else [new]
-    return {"lake": found} if found else {}
-
-
-def _changes(
-    before: Mapping[str, TableState], after: Mapping[str, TableState]
-) -> dict[str, Change | None]:
+def _changes(before: Manifest, after: Manifest) -> dict[str, Change | None]:
     """The changes of the tables that are not the same."""
-    if before is after:
-        return {}
     found: dict[str, Change | None] = {}
-    for key in sorted(lazy(after).altered(before)):
-        known, state = before.get(key), after.get(key)
+    for key in sorted(after.altered(before)):
+        known, state = before.tables.get(key), after.tables.get(key)
         if state is None:
             found[key] = None
-        elif known is None:
-            found[key] = [table_json(state)]
         elif known is not state:
-            made = change(table_json(known), table_json(state), partial(_makes, state))
+            was = None if known is None else table_json(known)
+            made = change(was, table_json(state), partial(_makes, state))
             if made:
                 found[key] = made
     return found

@@ -13,9 +13,8 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Final
 
 from tailrace.spark.manifest.names import folder_name, made_by
-from tailrace.spark.manifest.on_disk import write_file
-from tailrace.spark.manifest.paths import within
-from tailrace.spark.parquet.data_folder import DataFolder
+from tailrace.spark.manifest.on_disk import within, write_file
+from tailrace.spark.parquet.file import DataFolder
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

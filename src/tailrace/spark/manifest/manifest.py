@@ -2,25 +2,33 @@
 
 It is kept in the lake's journal (`manifest.journal`), which is read by us alone; the data files are
 plain Parquet.
+
+A table is *set aside* where something went wrong with it alone: what is kept of it stands still,
+and the other tables continue. It is *incomplete* where it may have rows from before the log that
+was read. docs/design/lake.md says how a table becomes either, and how it is taken up again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tailrace.errors import PipelineError
 from tailrace.position import Position
 from tailrace.spark.manifest.lake_options import LakeOptions
-from tailrace.spark.manifest.status import SET_ASIDE, Status
 from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     import pyarrow as pa
 
-    from tailrace.spark.manifest.status import Kind
+SET_ASIDE: Final = "set_aside"
+INCOMPLETE: Final = "incomplete"
+KINDS: Final = (SET_ASIDE, INCOMPLETE)
+
+Kind = Literal["set_aside", "incomplete"]
 
 
 @dataclass(frozen=True)
@@ -124,6 +132,36 @@ class TableRows:
 
 
 @dataclass(frozen=True)
+class Status:
+    """Why a table is not right, since where in its source's log, and what it needs to be so.
+
+    ``since`` is a position (``binlog.000003:1234``): up to there a table that is set aside has all
+    of the log; empty where that is nothing. ``needs`` says what to do. Of a table that is set aside
+    ``parts`` are those of what is kept that stand still, each with its own ``since``; ``origins``
+    are the tables, set aside before, whose rows it took over by RENAME TABLE; ``batch`` is the one
+    that its parts in the lake have not all taken yet, 0 where there is none. ``unnamed`` says that
+    its server is to be asked for its columns (`tailrace.spark.mirror.unnamed`), and ``ended`` that
+    a statement ended its state, and another one brings it back.
+    """
+
+    kind: str
+    reason: str
+    since: str
+    needs: str = ""
+    parts: dict[str, str] = field(default_factory=dict)
+    origins: tuple[str, ...] = ()
+    batch: int = 0
+    unnamed: bool = False
+    ended: bool = False
+
+    def reads(self, keep: Collection[str]) -> bool:
+        """Whether the rows of a table that is set aside are read still, of which a lake has
+        ``keep``: for its changelog, where that continues.
+        """
+        return "changelog" in keep and "changelog" not in self.parts
+
+
+@dataclass(frozen=True)
 class TableState:
     """A table in the lake; ``dropped`` where the source has it no more (its changelog stays).
 
@@ -180,6 +218,75 @@ class TableState:
         return replace(self, states=states, rest=self.rest if waits else ())
 
 
+class LazyTables(Mapping[str, TableState]):
+    """Tables by key, in the keys' order, each parsed when it is asked for.
+
+    ``parse`` raises `PipelineError` for a damaged one.
+    """
+
+    def __init__(
+        self,
+        keys: Collection[str],
+        with_status: Collection[str],
+        parse: Callable[[str], TableState],
+    ) -> None:
+        self._keys = sorted(keys)
+        self._known = set(keys)
+        self._parse = parse
+        self._parsed: dict[str, TableState] = {}
+        self._fresh: dict[str, TableState] = {}
+        self.with_status = sorted(with_status)
+        """The keys of the tables that have a status."""
+
+    def __getitem__(self, key: str) -> TableState:
+        found = self._fresh.get(key) or self._parsed.get(key)
+        if found is None:
+            if key not in self._known:
+                raise KeyError(key)
+            found = self._parsed[key] = self._parse(key)
+        return found
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._known
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __reduce__(self) -> tuple[type, tuple[dict[str, TableState]]]:
+        """It pickles as all of its tables."""
+        return dict, (dict(self),)
+
+    def updated(self, tables: Mapping[str, TableState]) -> LazyTables:
+        """The same with other states of some tables, which may be new."""
+        keys = self._known if tables.keys() <= self._known else self._known | tables.keys()
+        rest = [key for key in self.with_status if key not in tables]
+        with_status = [*rest, *(key for key, state in tables.items() if state.states)]
+        found = LazyTables((), with_status, self._parse)
+        found._known, found._keys = keys, self._keys if keys is self._known else sorted(keys)
+        found._parsed, found._fresh = self._parsed, {**self._fresh, **tables}
+        return found
+
+    def altered(self, before: Mapping[str, TableState]) -> Collection[str]:
+        """The keys of the tables that may not be as they were ``before``."""
+        if not isinstance(before, LazyTables):
+            return {*before, *self}
+        parsed, known = before._parsed, before._fresh  # noqa: SLF001 - of its own class
+        if parsed is not self._parsed:
+            return {*before, *self}
+        return [key for key, state in self._fresh.items() if known.get(key) is not state]
+
+
+def _lazy(tables: Mapping[str, TableState]) -> LazyTables:
+    """Tables that may all be parsed already."""
+    if isinstance(tables, LazyTables):
+        return tables
+    asides = [key for key, state in tables.items() if state.states]
+    return LazyTables(tables, asides, tables.__getitem__)
+
+
 @dataclass(frozen=True)
 class Manifest:
     """All of a committed version, and the ``options`` that the lake was created with.
@@ -208,6 +315,14 @@ class Manifest:
             every = {f"{source}/{name}" for source in self.sources for name in names}
             found |= {key for key in every if key in self.tables}
         return sorted(found)
+
+    def updated(self, tables: Mapping[str, TableState]) -> Manifest:
+        """The same with other states of some tables, which may be new."""
+        return replace(self, tables=_lazy(self.tables).updated(tables))
+
+    def altered(self, before: Manifest) -> Collection[str]:
+        """The keys of the tables that may not be as they were ``before``."""
+        return _lazy(self.tables).altered(before.tables)
 
     @property
     def next(self) -> int:

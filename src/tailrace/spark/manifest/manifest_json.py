@@ -22,16 +22,16 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.position import Position
-from tailrace.spark.manifest import members as m
+from tailrace.spark.manifest import json_file as m
 from tailrace.spark.manifest.lake_options import LakeOptions
 from tailrace.spark.manifest.manifest import (
     DataFile,
     Manifest,
     SourceState,
+    Status,
     TableRows,
     TableState,
 )
-from tailrace.spark.manifest.status import Status
 from tailrace.table_filter import TableFilter
 from tailrace.table_name import TableName
 
@@ -170,7 +170,6 @@ _STATUS: Final = m.instance(
         "ended": m.FLAG,
     },
 )
-_STATES: Final = m.by_name(m.several(_STATUS))
 
 
 def _lake(histories: Histories) -> dict[str, m.Kind]:
@@ -198,7 +197,7 @@ def _lake(histories: Histories) -> dict[str, m.Kind]:
         "exclude": m.TEXTS,
         "points": m.by_name(m.by_name(source)),
         "cascades": m.required(m.TEXT),
-        "states": replace(_STATES, load=lambda _: {}),  # `states_of` reads these
+        "states": m.by_name(m.several(_STATUS)),
         "patterns": replace(m.TEXTS, empty=NoneType),
     }
 
@@ -212,19 +211,16 @@ def lake_json(manifest: Manifest, histories: Histories) -> dict[str, Any]:
 
 
 def lake_of(
-    value: dict[str, Any], version: int, tables: Mapping[str, TableState], withdrawn: int = 0
-) -> Manifest:
-    """The manifest that `lake_json` described. Raises `DAMAGE`."""
+    value: dict[str, Any], version: int
+) -> tuple[Manifest, Mapping[str, tuple[Status, ...]]]:
+    """The manifest that `lake_json` described, without tables; and their statuses, by key.
+
+    Raises `DAMAGE`.
+    """
     found = m.read(_lake(Histories()), value)
-    sources, points, _ = (found.pop(name) for name in ("sources", "points", "states"))
+    sources, points, states = (found.pop(name) for name in ("sources", "points", "states"))
     options = LakeOptions(TableFilter(found.pop("patterns"), found.pop("exclude")), **found)
-    return Manifest(m.whole(version), options, sources, tables, points, withdrawn)
-
-
-def states_of(value: dict[str, Any]) -> dict[str, tuple[Status, ...]]:
-    """The statuses of tables, by key, that `lake_json` described. Raises `DAMAGE`."""
-    found: dict[str, tuple[Status, ...]] = _STATES.load(value.get("states", {}))
-    return found
+    return Manifest(m.whole(version), options, sources, points=points), states
 
 
 def with_status(tables: Mapping[str, TableState]) -> Iterator[tuple[str, TableState]]:

@@ -48,15 +48,14 @@ if TYPE_CHECKING:
     from tailrace.spark.input.server_log import Progress
     from tailrace.spark.lake.lake import Lake
     from tailrace.spark.manifest.lake_options import LakeOptions
-    from tailrace.spark.manifest.manifest import SourceState
-    from tailrace.spark.manifest.status import Status
+    from tailrace.spark.manifest.manifest import SourceState, Status
     from tailrace.spark.mirror.complete import CompleteTables
     from tailrace.spark.mirror.decode import Decoded
     from tailrace.spark.mirror.report import MirrorReport
     from tailrace.spark.mirror.unnamed import Answer
     from tailrace.spark.mirror.wanted import WantedTables
-    from tailrace.spark.parquet.data_folder import DataFolder
     from tailrace.spark.parquet.deleted import DeletedRows
+    from tailrace.spark.parquet.file import DataFolder
     from tailrace.spark.runtime.tasks import Given, Result
     from tailrace.spark.runtime.workers import Workers
     from tailrace.spark.state.built import Built, State

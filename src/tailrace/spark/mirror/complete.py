@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 from tailrace.errors import PipelineError
 from tailrace.live.tables import connected, has_rows
 from tailrace.printable import printable
+from tailrace.spark.manifest.manifest import INCOMPLETE, Status
 from tailrace.spark.manifest.manifest_json import with_status
-from tailrace.spark.manifest.status import INCOMPLETE, Status
 from tailrace.spark.state.current.timeline import lives
 from tailrace.spark.state.source_changes import table_changes
 from tailrace.table_name import TableName

@@ -6,15 +6,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tailrace.log.readable import statement_of
-from tailrace.spark.manifest.status import INCOMPLETE, SET_ASIDE
+from tailrace.spark.manifest.manifest import INCOMPLETE, SET_ASIDE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from tailrace.events import Event
     from tailrace.spark.input.lag import SourceMoment
-    from tailrace.spark.manifest.manifest import Manifest, TableRows, TableState
-    from tailrace.spark.manifest.status import Status
+    from tailrace.spark.manifest.manifest import Manifest, Status, TableRows, TableState
     from tailrace.spark.state.built import Built
     from tailrace.spark.state.changelog import ChangeFile
 
@@ -48,7 +47,7 @@ class TableReport:
     ``names`` where column names came from, if not all from the log (``given``, ``ddl``,
     ``server``, ``none``).
     ``notes`` are sentences that a reader of the table should know. ``states`` say why it is not its
-    source's table, where it is set aside or incomplete (`manifest.status`). The rows of one
+    source's table, where it is set aside or incomplete (`manifest.manifest`). The rows of one
     that is ``unread``, set aside with all that is kept of it, are not read and not counted.
     """
 

@@ -23,7 +23,7 @@ from tailrace.spark.input.start_position import SUFFIX, load
 from tailrace.spark.lake.asides import in_order, stands_at
 from tailrace.spark.lake.folder import AGAIN
 from tailrace.spark.manifest.manifest_json import with_status
-from tailrace.spark.manifest.paths import within
+from tailrace.spark.manifest.on_disk import within
 from tailrace.spark.mirror.batch import Again
 from tailrace.spark.mirror.statements import earlier_names
 from tailrace.spark.state.cascade.build import parents
@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from tailrace.schema.catalogue import Catalogue
     from tailrace.spark.input.cursor import SourceCursor
     from tailrace.spark.input.sources import Sources
-    from tailrace.spark.manifest.manifest import Manifest, SourceState, TableState
-    from tailrace.spark.manifest.status import Status
+    from tailrace.spark.manifest.manifest import Manifest, SourceState, Status, TableState
     from tailrace.spark.mirror.batches import Batches
     from tailrace.spark.mirror.report import MirrorReport
     from tailrace.spark.mirror.unnamed import Answer, AskedNames

@@ -28,7 +28,7 @@ from tailrace.spark.mirror.loop import BATCH_BYTES, Loop
 from tailrace.spark.mirror.retry import take_up
 from tailrace.spark.mirror.unnamed import AskedNames, first_needed
 from tailrace.spark.mirror.wanted import WantedTables
-from tailrace.spark.runtime import fit
+from tailrace.spark.runtime.session import check_installed, check_spark, is_submitted
 from tailrace.spark.runtime.workers import SMALL_BYTES, Workers
 from tailrace.spark.state.cascade.naming import Cascades
 from tailrace.table_filter import TableFilter
@@ -140,7 +140,7 @@ def mirror(
     options = LakeOptions.of({**lake, "format": begun or only["format"]})
     if begun is not None:  # opened in another format, the lake would seem to be new
         LakeOptions(format=begun).check(str(into), LakeOptions.of(only), only)
-    fit.check(options.format)
+    check_installed(options.format)
     every = seconds_of(trigger, "trigger")
     check_choice("statements", statements, ("error", "skip"))
     check_choice("incomplete", incomplete, ("error", "accept"))
@@ -157,16 +157,16 @@ def mirror(
         spool_limit,
     )
     tell = progress or (lambda _phase, _done, _total: None)
-    starts = (spark is None or callable(spark)) and not fit.is_submitted()
+    starts = (spark is None or callable(spark)) and not is_submitted()
 
     def starting() -> None:
-        fit.check_spark(f"mirroring more than {SMALL_BYTES >> 20} MiB at once", java=starts)
+        check_spark(f"mirroring more than {SMALL_BYTES >> 20} MiB at once", java=starts)
         tell("start", 0, 1)
 
     if (
         inputs.servers or follow
     ):  # these may get there later: better told before anything is received
-        fit.check_spark("mirroring a server, or with --follow,", java=starts)
+        check_spark("mirroring a server, or with --follow,", java=starts)
     workers = Workers(spark, here=follow or starts, starting=starting)
     has_states = not {"current", "history"}.isdisjoint(options.keep)
     asks_for_tables = has_states or not options.tables.takes_all

@@ -16,6 +16,8 @@ from __future__ import annotations
 import base64
 import functools
 import json
+from dataclasses import dataclass, field
+from secrets import token_hex
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -28,7 +30,7 @@ from tailrace.printable import one_line
 from tailrace.spark.record.types import ROW_METADATA, SHARD, spark_json
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
 HIDDEN: Final = b"tailrace:typ"
@@ -84,12 +86,12 @@ class ParquetFile:
         """``repeat`` says that a dictionary of the GTIDs is smaller than the texts."""
         few = set(_ALWAYS_FEW)
         ranged: list[str] = []
-        for leaf, arrow in _leaves(rows.schema):
-            is_text = pa.types.is_string(arrow) or pa.types.is_binary(arrow)
-            if pa.types.is_dictionary(arrow):
-                few.add(leaf)
-            elif leaf in self._bounded or not is_text:
-                ranged.append(leaf)
+        for leaf in rows.schema.empty_table().flatten().schema:
+            is_text = pa.types.is_string(leaf.type) or pa.types.is_binary(leaf.type)
+            if pa.types.is_dictionary(leaf.type):
+                few.add(leaf.name)
+            elif leaf.name in self._bounded or not is_text:
+                ranged.append(leaf.name)
         if rows.num_rows >= _SAMPLED_ROWS:
             few |= _few_valued(rows)
         encodings = {}
@@ -124,6 +126,30 @@ class ParquetFile:
             raise PipelineError(f"cannot write {self.path}: {one_line(str(error))}") from error
         finally:
             self._writer = None
+
+
+@dataclass(frozen=True)
+class DataFolder:
+    """Where a ``batch`` puts data files of a table; ``plain`` and ``names`` as in `ParquetFile`.
+
+    Tasks write each file under its final name, which is no other's. It has the batch that the file
+    comes with and the generation of the process that makes the batch: what such a process leaves
+    without a commit is known by that.
+    """
+
+    path: Path
+    batch: int = 0
+    generation: int = 0
+    plain: bool = False
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    def new(self, kind: str) -> Path:
+        """A new file's path. A task that runs twice gets two."""
+        return self.path / f"{kind}-{self.batch:06}-{self.generation:06}-{token_hex(6)}.parquet"
+
+    def file(self, kind: str, bounded: Collection[str] = ()) -> ParquetFile:
+        """A new file, to be written."""
+        return ParquetFile(self.new(kind), bounded, plain=self.plain, names=self.names)
 
 
 def file_schema(schema: pa.Schema) -> pa.Schema:
@@ -161,31 +187,17 @@ def _gtids_repeat(rows: pa.Table) -> bool:
     return bool(sum(len(each.dictionary) for each in chunks) * _GTIDS_REPEAT <= rows.num_rows)
 
 
-def _leaves(schema: pa.Schema) -> Iterator[tuple[str, pa.DataType]]:
-    """Each column and each member of a struct column, by the path that Parquet gives it."""
-    for field in schema:
-        if not pa.types.is_struct(field.type):
-            yield field.name, field.type
-            continue
-        for member in field.type:
-            yield f"{field.name}.{member.name}", member.type
-
-
 def _few_valued(rows: pa.Table) -> set[str]:
-    """The leaves of which a sample, spread over all rows, has few values that differ."""
+    """The columns, and members of structs, of which a sample, spread over all rows, has few values
+    that differ.
+    """
     places = np.linspace(0, rows.num_rows - 1, min(rows.num_rows, _SAMPLE)).astype(np.int64)
-    sample = rows.take(pa.array(places)).combine_chunks()
-    found = set()
-    for name in sample.schema.names:
-        column = sample.column(name)
-        members = [(name, column)]
-        if pa.types.is_struct(column.type):
-            members = [
-                (f"{name}.{field.name}", pc.struct_field(column, [index]))
-                for index, field in enumerate(column.type)
-            ]
-        found |= {leaf for leaf, values in members if _repeats(values)}
-    return found
+    sample = rows.take(pa.array(places)).combine_chunks().flatten()
+    return {
+        name
+        for name, values in zip(sample.schema.names, sample.columns, strict=True)
+        if _repeats(values)
+    }
 
 
 def _repeats(values: pa.ChunkedArray) -> bool:

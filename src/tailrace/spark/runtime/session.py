@@ -1,7 +1,7 @@
 """A local Spark session that starts fast and keeps quiet; under spark-submit, the one it brings.
 
 Who has a session already passes it to `tailrace.spark.mirror`; this one is for a person at a
-terminal, and for tests.
+terminal, and for tests. That the installed packages fit together is checked before anything runs.
 """
 
 from __future__ import annotations
@@ -17,16 +17,19 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.cache import own_cache, passing_cache
 from tailrace.errors import PipelineError
-from tailrace.extras import missing
+from tailrace.extras import check_version, missing
 from tailrace.printable import first_line
-from tailrace.spark.runtime.fit import is_submitted
-from tailrace.spark.runtime.java import java_home, place
+from tailrace.spark.runtime.java import find_java, java_home, place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
 
+_SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
+"""The environment variable that spark-submit sets for the program that it runs."""
+_NEEDED: Final = {"delta": "deltalake", "iceberg": "pyiceberg"}
+"""The package that writes a format; the extra of the format's name limits its version."""
 _QUICK_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 # What a user's environment may say of some other Spark, and what would turn a local start away.
 _FOREIGN: Final = ("PYSPARK_SUBMIT_ARGS", "SPARK_REMOTE")
@@ -42,6 +45,28 @@ rootLogger.appenderRef.out.ref = out
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = {level}
 """
+
+
+def is_submitted() -> bool:
+    """Whether spark-submit has started this program, and brought a Spark of its own."""
+    return _SUBMITTED in os.environ
+
+
+def check_installed(format: str) -> None:  # noqa: A002 - what Spark calls it
+    """Raise `MissingExtra` if a package is missing, or is of a version that its extra excludes."""
+    if format in _NEEDED:
+        check_version(format, _NEEDED[format], f"a lake of the format {format}")
+
+
+def check_spark(what: str, *, java: bool) -> None:
+    """Raise `MissingExtra` if PySpark is missing, or is of a version that its extra excludes.
+
+    ``what`` is the task that needs it, for the message. With ``java``, also raise `PipelineError`
+    if there is no Java to start a Spark on.
+    """
+    check_version("spark", "pyspark", what)
+    if java and not is_submitted():
+        find_java()
 
 
 def session(

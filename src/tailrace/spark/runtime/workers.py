@@ -37,7 +37,7 @@ class Workers:
     def __init__(
         self, spark: SparkGiven, *, here: bool, starting: Callable[[], None] = lambda: None
     ) -> None:
-        self._spark = spark
+        self._spark = session if spark is None else spark if callable(spark) else lambda: spark
         self._here = here
         self._say = starting
         self._starting: Future[SparkSession] = Future()
@@ -58,7 +58,7 @@ class Workers:
 
     def _start(self) -> None:
         try:
-            self._starting.set_result(_session(self._spark))
+            self._starting.set_result(self._spark())
         except BaseException as error:  # noqa: BLE001 - `session` raises it
             self._starting.set_exception(error)
 
@@ -89,9 +89,3 @@ class Workers:
         for finished, _ in enumerate(as_completed(futures), 1):  # all, also where one fails
             progress(finished)
         return [future.result() for future in futures]
-
-
-def _session(spark: SparkGiven) -> SparkSession:
-    if spark is None:
-        return session()
-    return spark() if callable(spark) else spark

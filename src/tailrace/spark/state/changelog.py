@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tailrace.spark.manifest.making import Making
-    from tailrace.spark.parquet.data_folder import DataFolder
-    from tailrace.spark.parquet.file import ParquetFile
+    from tailrace.spark.parquet.file import DataFolder, ParquetFile
     from tailrace.values.schema import Column, TableSchema
 
 

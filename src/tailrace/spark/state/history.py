@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tailrace.spark.parquet.data_folder import DataFolder
+from tailrace.spark.parquet.file import DataFolder
 from tailrace.spark.parquet.footer import row_groups
 from tailrace.spark.state.built import Built, failed
 from tailrace.spark.state.current.flat import SEQ, SNAPSHOT, STAMP, joined

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from tailrace.columns import Split, TableChange
-    from tailrace.spark.parquet.data_folder import DataFolder
     from tailrace.spark.parquet.deleted import DeletedRows
+    from tailrace.spark.parquet.file import DataFolder
     from tailrace.spark.state.built import State
     from tailrace.spark.state.changelog import ChangeFile
 

@@ -21,7 +21,7 @@ from tailrace.live.transport import ServerTransport
 from tailrace.live.url import Source
 from tailrace.log.sources import as_named
 from tailrace.spark.lake.reading import LakeView
-from tailrace.spark.manifest.paths import within
+from tailrace.spark.manifest.on_disk import within
 from tailrace.spark.runtime.workers import Workers
 from tailrace.spark.state.cascade.naming import CHANGED_BELOW
 from tailrace.spark.verify.lag import LakeOfServer

@@ -11,14 +11,13 @@ from tailrace.errors import ServerError
 from tailrace.live.tables import has_rows, is_known, tables_of
 from tailrace.snapshot.columns import columns_of
 from tailrace.snapshot.rows import ServerTable
-from tailrace.spark.manifest.status import INCOMPLETE
+from tailrace.spark.manifest.manifest import INCOMPLETE
 from tailrace.spark.verify.differences import NOWHERE, Differences, Reading
 
 if TYPE_CHECKING:
     from tailrace.live.connect import ServerConnection
     from tailrace.snapshot.key_ranges import KeyRange
-    from tailrace.spark.manifest.manifest import TableState
-    from tailrace.spark.manifest.status import Status
+    from tailrace.spark.manifest.manifest import Status, TableState
     from tailrace.spark.verify.lag import LakeOfServer
     from tailrace.table_filter import TableFilter
     from tailrace.table_name import TableName

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 import pyarrow.parquet as pq
 
 from tailrace.spark.manifest.json_file import LARGEST, check_size, parse
-from tailrace.spark.manifest.paths import read_plain
+from tailrace.spark.manifest.on_disk import read_plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

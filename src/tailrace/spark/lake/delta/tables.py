@@ -16,8 +16,7 @@ from tailrace.spark.lake.delta.statistics import statistics
 from tailrace.spark.lake.delta.table import Table, mark_of, version_of
 from tailrace.spark.lake.delta.vectors import Vector, read, unique, write
 from tailrace.spark.lake.tables import APPLICATION, MARK, Content, Tables
-from tailrace.spark.manifest.on_disk import to_disk
-from tailrace.spark.manifest.paths import within
+from tailrace.spark.manifest.on_disk import to_disk, within
 from tailrace.spark.parquet.deleted import joined
 
 if TYPE_CHECKING:

@@ -23,8 +23,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from tailrace.errors import PipelineError, UsageError
 from tailrace.printable import first_line
 from tailrace.spark.lake.iceberg.paths import local, location
-from tailrace.spark.manifest.on_disk import to_disk
-from tailrace.spark.manifest.paths import OWN_CATALOG, lake_path
+from tailrace.spark.manifest.on_disk import OWN_CATALOG, lake_path, to_disk
 from tailrace.storage.local import missing_folders
 
 if TYPE_CHECKING:

@@ -24,8 +24,7 @@ from tailrace.spark.lake.iceberg.schema import BACK, allowed, evolved
 from tailrace.spark.lake.iceberg.state import Memory, marked
 from tailrace.spark.lake.iceberg.tidy import AGE, AGE_MS, MOST, SNAPSHOTS
 from tailrace.spark.lake.tables import Content, Tables
-from tailrace.spark.manifest.on_disk import to_disk
-from tailrace.spark.manifest.paths import within
+from tailrace.spark.manifest.on_disk import to_disk, within
 
 if TYPE_CHECKING:
     from pathlib import Path

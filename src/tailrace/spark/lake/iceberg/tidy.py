@@ -19,11 +19,10 @@ from pyiceberg.manifest import ManifestEntryStatus
 
 from tailrace.errors import PipelineError
 from tailrace.spark.lake.iceberg.paths import local
-from tailrace.spark.manifest import members as m
+from tailrace.spark.manifest import json_file as m
 from tailrace.spark.manifest.damage import DAMAGE
 from tailrace.spark.manifest.json_file import LARGEST, parse
-from tailrace.spark.manifest.on_disk import add_to_file, write_file
-from tailrace.spark.manifest.paths import read_plain, within
+from tailrace.spark.manifest.on_disk import add_to_file, read_plain, within, write_file
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -27,8 +27,7 @@ from tailrace.errors import PipelineError
 from tailrace.spark.lake.folder import INNER, generation_of
 from tailrace.spark.lake.tables import Content, Tables
 from tailrace.spark.manifest.names import made_by
-from tailrace.spark.manifest.on_disk import to_disk
-from tailrace.spark.manifest.paths import committed, within
+from tailrace.spark.manifest.on_disk import committed, to_disk, within
 from tailrace.spark.parquet.file import file_schema
 
 if TYPE_CHECKING:

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from tailrace.spark.parquet.data_folder import DataFolder
     from tailrace.spark.parquet.deleted import Rows
+    from tailrace.spark.parquet.file import DataFolder
     from tailrace.spark.runtime.tasks import Runner
     from tailrace.spark.state.current.flat import Target
     from tailrace.spark.state.current.plan import TablePlan
