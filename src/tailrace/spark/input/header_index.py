@@ -172,20 +172,14 @@ class FileIndex:
         named = self.kinds[first:last] == EventType.MARIADB_GTID
         rows = self.gtids[first:last][named]
         places = np.ascontiguousarray(rows[:, 8:16]).view("V8").reshape(-1)
-        latest = {name: len(places) - 1 - at for at, name in _firsts(places[::-1])}
-        for at in sorted(latest.values()):
+        _, latest = np.unique(places[::-1], return_index=True)  # of each domain and server
+        for at in np.sort(len(places) - 1 - latest):
             raw = rows[at].tobytes()
             number, domain, server = (
                 int.from_bytes(raw[start:end], "little")
                 for start, end in ((0, 8), (8, 12), (12, 16))
             )
             state.add(MariadbGtid(domain, server, number))
-
-
-def _firsts(values: Array) -> list[tuple[int, bytes]]:
-    """The distinct values and where each stands first."""
-    found, places = np.unique(values, return_index=True)
-    return list(zip(places.tolist(), found.tolist(), strict=True))
 
 
 class IndexPlanner(SplitPlanner):
