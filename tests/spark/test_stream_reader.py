@@ -316,8 +316,8 @@ def test_batches_end_where_transactions_do(each_statement):
     for folder, most in product(CUT, (1, 5000, None)):
         (series,) = find(folder)
         cursor = SourceCursor(series, None, (), hold=True)
-        cursor.look(series)
-        waiting = list(cursor._waiting)
+        waiting = cursor.planner.plan(series)
+        cursor.splits += waiting
         assert any(split.inside for split in waiting)
         taken = []
         while (batch := cursor.take(most)) is not None:
