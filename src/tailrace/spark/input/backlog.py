@@ -152,7 +152,8 @@ class Backlog:
 
     def forget(self, end: Position) -> None:
         """Let go of what stands in files before an offset's."""
-        for name in [name for name in self._files if Position(name, BEGIN) < Position(end.file, 0)]:
+        done = set(self._files).difference(() if self._planner is None else self._planner.under_way)
+        for name in [name for name in done if Position(name, BEGIN) < Position(end.file, 0)]:
             del self._files[name]
 
     def _parts(
@@ -191,7 +192,7 @@ class Backlog:
             known = saved.tables[-1][1].copy()
             number += 1
             saved = kept.load(files[number]) if number < len(files) else None
-        self._planner = IndexPlanner(known, inner=self._inner)
+        self._planner = IndexPlanner(known, self._files, inner=self._inner)
         self._first = series.files[number].name
 
     def _look_further(self, series: LogSeries) -> bool:
@@ -201,16 +202,14 @@ class Backlog:
             return False
         before = planner.end
         part = series
-        if not planner.files:
+        if planner.under_way:
+            file_read(series, Position(planner.under_way[-1], BEGIN), QUERY)
+        else:
             names = [log.name for log in series.files]
             part = replace(series, files=series.files[names.index(self._first) :])
-        elif planner.last not in {log.name for log in series.files}:
-            file_read(series, Position(planner.last, BEGIN), QUERY)
         planner.look(part, enough=1)
-        self._files.update(planner.files)
-        planner.let_go()
-        for name in [name for name in self._files if name not in planner.files]:
-            if name not in self._kept and self._files[name].end == self._files[name].log.size:
+        for name in self._files.keys() - self._kept - {*planner.under_way}:
+            if self._files[name].end == self._files[name].log.size:
                 self._saved.save(self._files[name])
             self._kept.add(name)
         return planner.end != before

@@ -13,7 +13,7 @@ from tailrace.errors import PipelineError, SchemaError
 from tailrace.position import Position, bytes_after
 from tailrace.schema.catalogue import Catalogue
 from tailrace.schema.catalogue_json import from_json, to_json
-from tailrace.spark.input.lag import Lag, second_of
+from tailrace.spark.input.lag import second_of
 from tailrace.spark.input.start_position import check_begin, is_first
 from tailrace.spark.manifest.manifest import SourceState
 from tailrace.storage.identity import check_read, digests
@@ -119,8 +119,9 @@ class SourceCursor:
     ) -> None:
         self.name = series.name
         self.series = series
-        """The log as it was at the last look."""
-        self._state = state
+        """The log as it was when it was last planned."""
+        self.state = state
+        """How far the lake has it."""
         self.splits: deque[Split] = deque()
         """What is planned and not taken."""
         if state is None:
@@ -162,7 +163,7 @@ class SourceCursor:
 
     def check(self, series: LogSeries) -> None:
         """Raise `LogPurged`, `LogReset` where a series is not the log that was read."""
-        if (known := self._state) is not None:
+        if (known := self.state) is not None:
             check_read(
                 series,
                 known.position,
@@ -209,25 +210,19 @@ class SourceCursor:
             begun = _state_at(self.series.files[0], len(MAGIC), self.first_known)
         return Taken(self.series, [], begun)
 
-    def committed(self, state: SourceState | None) -> None:
-        """What was taken is in the lake."""
-        self._state = state
-
     @property
-    def lag(self) -> Lag:
-        """How far the lake is behind what was seen of the log at the last look."""
+    def since(self) -> int | None:
+        """The second of the first event that the lake has not, of what was seen of the log."""
         if self.splits:
-            since = second_of(self.splits[0].log, self.splits[0].start)
-        elif (held := self.planner.held) is not None:
-            log = next(log for log in self.series.files if log.name == held.file)
-            since = second_of(log, held.offset)
-        else:
-            since = None
-        return Lag(self.behind(), since)
+            return second_of(self.splits[0].log, self.splits[0].start)
+        if (held := self.planner.held) is None:
+            return None
+        log = next(log for log in self.series.files if log.name == held.file)
+        return second_of(log, held.offset)
 
     def behind(self, end: Position | None = None) -> int:
         """The bytes of log that the lake has not, up to ``end`` or the end of what was seen."""
-        place = None if self._state is None else self._state.position
+        place = None if self.state is None else self.state.position
         return max(bytes_after(self.series.sizes, place, end), 0)
 
 

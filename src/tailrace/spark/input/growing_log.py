@@ -65,12 +65,10 @@ class GrowingLog:
         end = time.monotonic() + (_AWAY_SECONDS if place is not None else 0.0)
         while True:
             try:
-                (series,) = settled(lambda: [find_one(self._path, self._keyring, why=_WHY)])
+                return settled(lambda: [find_one(self._path, self._keyring, why=_WHY)])[0]
             except StorageError:
                 if time.monotonic() >= end:
                     raise
-            else:
-                return series
             time.sleep(_LOOK_SECONDS)
 
     def upto_now(

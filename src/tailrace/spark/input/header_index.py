@@ -183,14 +183,20 @@ class FileIndex:
 
 
 class IndexPlanner(SplitPlanner):
-    """Goes through a log that grows, and fills the index of each of its files.
+    """Goes through a log that grows, and fills the index of each of its files: ``files``, by name.
 
     Transactions of more than ``inner`` bytes get places where they may be cut inside.
     """
 
-    def __init__(self, catalogue: Catalogue | None = None, *, inner: int = INNER_BYTES) -> None:
+    def __init__(
+        self,
+        catalogue: Catalogue | None = None,
+        files: dict[str, FileIndex] | None = None,
+        *,
+        inner: int = INNER_BYTES,
+    ) -> None:
         super().__init__(catalogue, target_bytes=_WHOLE)
-        self.files: dict[str, FileIndex] = {}
+        self.files = {} if files is None else files
         self._inner = inner
 
     def look(self, series: LogSeries, *, enough: int | None = None) -> None:
@@ -204,14 +210,9 @@ class IndexPlanner(SplitPlanner):
             index.settle()
 
     @property
-    def last(self) -> str:
-        """The name of the file that it is in."""
-        return self._scans[-1].log.name
-
-    def let_go(self) -> None:
-        """Forget the indices of files that are done with."""
-        under_way = {scan.log.name for scan in self._scans}
-        self.files = {name: self.files[name] for name in self.files if name in under_way}
+    def under_way(self) -> list[str]:
+        """The names of the files that may still get more, the one that it is in as the last."""
+        return [scan.log.name for scan in self._scans]
 
     def _scan(self, source: str, log: LogFile, target: int) -> Scan:
         index = self.files[log.name] = FileIndex(log)

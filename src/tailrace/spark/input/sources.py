@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tailrace.closing import Closing
 from tailrace.columns.read.planner import is_written
 from tailrace.constants import MAGIC
 from tailrace.errors import (
@@ -53,11 +52,11 @@ if TYPE_CHECKING:
 _LOOK_SECONDS: Final = 0.02
 
 
-class Sources(Closing):
+class Sources:
     """What a run reads: ``files`` and ``servers``, by whatever names a caller gave.
 
-    As a context manager it keeps servers' logs coming in, after `start`. Paths are made absolute:
-    tasks may be in another folder. ``spool_limit`` is as `mirror` takes it. Raises UsageError.
+    Paths are made absolute: tasks may be in another folder. ``spool_limit`` is as `mirror` takes
+    it. Raises UsageError.
     """
 
     def __init__(
@@ -107,11 +106,6 @@ class Sources(Closing):
         self._found = _distinct(find_all(self.files, keyring))
         """The series of files that were there at first."""
 
-    def close(self) -> None:
-        """Receive no more."""
-        for each in self.received.values():
-            each.close()
-
     @contextmanager
     def of_lake(
         self,
@@ -121,8 +115,8 @@ class Sources(Closing):
         wanted: TableFilter | None,
     ) -> Iterator[None]:
         """Read them for a lake: ``states`` returns how far it has each source, ``first_needed`` the
-        first file of a source that it needs still. Servers' logs are received into ``folder``.
-        ``wanted`` are the tables of a new lake, None where it exists.
+        first file of a source that it needs still. Servers' logs are received into ``folder``, from
+        `start` on until the end. ``wanted`` are the tables of a new lake, None where it exists.
 
         If a run is rejected inside, and the lake has nothing yet, the next run begins by its URL,
         unless an earlier one had determined where. After an error of a connection or a disk, the
@@ -143,10 +137,17 @@ class Sources(Closing):
         except (ConnectionLost, StorageError, LakeTakenOver):
             raise
         except TailraceError:
-            self.close()
+            self._close()
             for name in self._found_now - states().keys():
                 forget(folder / f"{name}{SUFFIX}")
             raise
+        finally:
+            self._close()
+
+    def _close(self) -> None:
+        """Receive no more."""
+        for each in self.received.values():
+            each.close()
 
     def series(self, name: str) -> LogSeries | None:
         """The log of a source as far as it is here; None where nothing of it is."""
@@ -236,21 +237,19 @@ class Sources(Closing):
     def _moment(self, cursor: SourceCursor) -> SourceMoment:
         here, received = self._place(cursor.name), self.received.get(cursor.name)
         far = None if received is None else received.far
-        lag, held = cursor.lag, cursor.planner.held
-        is_there = far is not None and far.position is not None and here == far.position
+        held, behind = cursor.planner.held, cursor.behind()
+        since: float | None = cursor.since
         if far is not None:
             # some of what the source was ahead by then may be here by now
-            behind = max(lag.bytes, cursor.behind(far.position) + (far.lag_bytes or 0))
-            since = lag.since
+            behind = max(behind, cursor.behind(far.position) + (far.lag_bytes or 0))
             if since is None and behind and far.lag_bytes and far.lag_seconds:
                 since = time.time() - far.lag_seconds
-            lag = Lag(behind, since)
         return SourceMoment(
             cursor.name,
             None if here is None else str(here),
-            lag.bytes,
-            lag.seconds,
-            far.gtid if far is not None and is_there else None,
+            behind,
+            Lag(behind, since).seconds,
+            far.gtid if far is not None and here is not None and here == far.position else None,
             None if held is None else str(held),
             far is None or far.connected,
             received is not None and received.paused,
@@ -260,10 +259,13 @@ class Sources(Closing):
         """A batch is in the lake: what it has whole of servers' logs can go."""
         for name, state in self._states().items():
             if name in self.cursors:
-                self.cursors[name].committed(state)
+                self.cursors[name].state = state
         for log in self.received.values():
-            if (file := self._kept(log)) is not None:
-                log.keep_from(file)
+            if (place := self._place(log.name)) is not None:
+                needed = self._first_needed(log.name)
+                if needed is None or all(each.name != needed for each in log.series().files):
+                    needed = place.file
+                log.keep_from(needed)
         self._room.took_out(self._waiting())
 
     # --- batches ---------------------------------------------------------------------------------
@@ -289,15 +291,6 @@ class Sources(Closing):
     def _waiting(self) -> int:
         """The bytes of servers' logs that are here and not in the lake."""
         return sum(each.waiting(self._place(each.name)) for each in self.received.values())
-
-    def _kept(self, log: ServerLog) -> str | None:
-        """The first file of a server's copy that is needed still; None: all."""
-        place = self._place(log.name)
-        if place is None:
-            return None
-        first = self._first_needed(log.name)
-        is_here = first is not None and any(each.name == first for each in log.series().files)
-        return first if is_here else place.file
 
     def _begin(self, log: ServerLog) -> None:
         """The lake resumes where it ends; a new one begins where the URL says."""

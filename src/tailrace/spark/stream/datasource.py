@@ -64,7 +64,6 @@ if TYPE_CHECKING:
     from tailrace.columns import Split
     from tailrace.schema.letter_case import LowerCase
     from tailrace.spark.stream.filters import Condition
-    from tailrace.storage import LogSeries
     from tailrace.values.schema import Column, TableSchema
 
 _PUSHING: Final = "pyspark.sql.worker.data_source_pushdown_filters"
@@ -191,25 +190,23 @@ def _is_main(module: str) -> bool:
     return spec is not None and spec.name == module
 
 
-def _found(options: Options) -> Sequence[LogSeries]:
-    """The logs; those of a server, up to its present end, copied first."""
+def _splits(options: Options) -> list[Split]:
+    """The splits of the logs; those of a server, up to its present end, are copied first."""
+    catalogue = Catalogue(lowers_names=options.lowers_names)
+    if options.schema is not None:
+        catalogue.given(load(options.schema))
     if not names_server(options.path):
-        return settled(partial(find, options.path, options.keyring))
-    if options.spool is None:
+        found = settled(partial(find, options.path, options.keyring))
+    elif options.spool is not None:
+        found = [ServerLog(Source.parse(options.path), Path(options.spool)).receive()]
+    else:
         raise UsageError(
             "a server is read through a copy of its log: give a folder for it, which driver and"
             ' tasks share, by option("spool", …), or read the folder of tailrace receive'
         )
-    return [ServerLog(Source.parse(options.path), Path(options.spool)).receive()]
-
-
-def _splits(options: Options) -> list[Split]:
-    catalogue = Catalogue(lowers_names=options.lowers_names)
-    if options.schema is not None:
-        catalogue.given(load(options.schema))
     return [
         split
-        for series in _found(options)
+        for series in found
         for split in plan_splits(series, target_bytes=options.split, catalogue=catalogue)
     ]
 
