@@ -120,19 +120,25 @@ class Backlog:
                 found.append(replace(split, catalogue=known))
         return found
 
-    def offset(self, series: LogSeries, position: Position, since: Position | None) -> Offset:
-        """The offset that stands for a position."""
+    def offset(
+        self,
+        series: LogSeries,
+        position: Position,
+        since: Position | None = None,
+        after: Position | None = None,
+    ) -> Offset:
+        """The offset that stands for a position; with ``after``, of a batch that begins there."""
         index = self._files.get(position.file)
         log = file_read(series, position, QUERY)
         gtids = None if index is None else index.gtids_at(position.offset)
-        return Offset(position, gtids, mark_of(log, position.offset), since)
+        found = Offset(position, gtids, mark_of(log, position.offset), since)
+        if after is None:
+            return found
+        known = ((index.log.name, index.end) for index, _, _ in self._parts(after))
+        read = bytes_after(known, after, position)
+        return replace(found, read=read, behind=self._behind(series, position))
 
-    def size(self, start: Position, end: Position) -> int:
-        """How many bytes of log stand between two positions."""
-        known = ((index.log.name, index.end) for index, _, _ in self._parts(start))
-        return bytes_after(known, start, end)
-
-    def behind(self, series: LogSeries, end: Position) -> Lag | None:
+    def _behind(self, series: LogSeries, end: Position) -> Lag | None:
         """What the log has after a position that was gone through, as far as that is known."""
         for index, begin, _ in self._parts(end):
             begins = index.begins[index.begins >= begin]

@@ -331,7 +331,7 @@ class _Indexing:
         backlog = log.backlog
         first = log.begin()
         until = None if follow else log.present_end(first)
-        at = backlog.offset(log.look(first), first, None)
+        at = backlog.offset(log.look(first), first)
         while stop is None or not stop.is_set():
             series, end = log.next_end(at, Limits(_BATCH_BYTES))
             if until is not None:
@@ -339,7 +339,7 @@ class _Indexing:
             if end > at.position:
                 made = self._made(first, end)
                 self._take(made, max(each.hold for each in made), end)
-                at = backlog.offset(series, end, None)
+                at = backlog.offset(series, end)
                 log.committed(min(each.position for each in made))  # what is in-doubt is read again
             elif until is None or Position(series.files[-1].name, series.files[-1].size) < until:
                 time.sleep(_LOOK_SECONDS)

@@ -7,7 +7,6 @@ log (`Backlog`) and, of a server, the receiver. Tasks get splits and know nothin
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader
@@ -103,12 +102,8 @@ class StreamReader(DataSourceStreamReader, *BASES):  # type: ignore[misc]
             end = min(end, max(self._until, position))
         if end == position:
             return given
-        offset = replace(
-            log.backlog.offset(series, end, position if first.since == position else None),
-            read=log.backlog.size(position, end),
-            behind=log.backlog.behind(series, end),
-        )
-        return offset.json()
+        since = position if first.since == position else None
+        return log.backlog.offset(series, end, since, after=position).json()
 
     def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
         """The splits between two offsets, the same whenever it is asked."""
@@ -161,7 +156,7 @@ class StreamReader(DataSourceStreamReader, *BASES):  # type: ignore[misc]
             return None
         series = self._log.look(Offset.of(self._place).position)
         backlog = self._log.backlog
-        return None if backlog.end is None else backlog.offset(series, backlog.end, None).json()
+        return None if backlog.end is None else backlog.offset(series, backlog.end).json()
 
     # --- the log ---------------------------------------------------------------------------------
 
