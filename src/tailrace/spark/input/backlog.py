@@ -213,7 +213,9 @@ class Backlog:
         else:
             names = [log.name for log in series.files]
             part = replace(series, files=series.files[names.index(self._first) :])
+        self._planner = None  # what raises leaves it half-way: the next look begins again
         planner.look(part, enough=1)
+        self._planner = planner
         for name in self._files.keys() - self._kept - {*planner.under_way}:
             if self._files[name].end == self._files[name].log.size:
                 self._saved.save(self._files[name])
