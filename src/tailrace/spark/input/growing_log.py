@@ -83,7 +83,7 @@ class GrowingLog:
         """
         return self.look(place)
 
-    def present_end(self, place: Position) -> Position:
+    def present_end(self, place: Position | None = None) -> Position:
         """Where the log ends by now; a server's copy may reach that later.
 
         ``place`` is as in `look`.
@@ -230,7 +230,7 @@ class StreamedServer(GrowingLog):
 
         Otherwise the spool exceeds its limit: before it is known where to begin, nothing is read.
         """
-        now = self._end()
+        now = self.present_end()
         end = now if end is None else min(now, end)
         while True:
             is_full = self.is_full  # what is here by then is seen
@@ -242,11 +242,8 @@ class StreamedServer(GrowingLog):
                 self.receive_on(place)
             time.sleep(_LOOK_SECONDS)
 
-    def present_end(self, place: Position) -> Position:  # noqa: ARG002 - it is asked
+    def present_end(self, place: Position | None = None) -> Position:  # noqa: ARG002 - it is asked
         """Where the server's log ends by now."""
-        return self._end()
-
-    def _end(self) -> Position:
         with Session.open(self._source) as session:
             return session.end()
 
