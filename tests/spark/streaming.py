@@ -9,7 +9,7 @@ import psutil
 import tailrace
 from tailrace.spark.stream.options import Options
 from tailrace.spark.stream.reader import StreamReader
-from tailrace.spark.stream.shape import JSON_SCHEMA
+from tailrace.spark.stream.reading import JSON_SCHEMA
 from tests.waiting import DEADLINE, wait_for
 
 

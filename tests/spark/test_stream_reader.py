@@ -9,7 +9,14 @@ import pytest
 
 import tailrace
 from tailrace.columns.read.planner import SplitPlanner
-from tailrace.errors import LogPurged, LogReset, PipelineError, StorageError, UsageError
+from tailrace.errors import (
+    LogPurged,
+    LogReset,
+    PipelineError,
+    StorageError,
+    TruncatedEvent,
+    UsageError,
+)
 from tailrace.position import Position
 from tailrace.spark.input import backlog, growing_log
 from tailrace.spark.input.cursor import SourceCursor
@@ -167,6 +174,24 @@ def test_the_first_batch_is_read_again_from_where_it_began(reader, tmp_path):
     assert read(again, later, end) == rows
 
 
+def test_a_log_that_could_not_be_read_for_a_while(reader, tmp_path):
+    """What an error leaves half-way is gone through again: no transaction is in the index twice."""
+    path = Path(find(CORPUS / "mysql-9.7.anonymous")[0].files[0].path)
+    data, folder = path.read_bytes(), tmp_path / "logs"
+    folder.mkdir()
+    ends = [end.offset for end, _ in transaction_ends(path)]
+    (folder / path.name).write_bytes(data[: ends[len(ends) // 2]])
+    following = reader(folder, split="1")
+    start = following.initialOffset()
+    place = following.latestOffset(start)
+    (folder / path.name).write_bytes(data[: ends[-2] + 100])
+    with pytest.raises(TruncatedEvent):
+        following.latestOffset(place)
+    (folder / path.name).write_bytes(data)
+    end = following.latestOffset(place)
+    assert sorted(keys(read(following, start, end))) == expected(folder)
+
+
 def test_indices_are_made_once(reader, tmp_path, monkeypatch):
     """A restarted query goes through the file it is in, and those before are known."""
     folder = shutil.copytree(SHOP / "mysql", tmp_path / "logs")
@@ -316,8 +341,8 @@ def test_batches_end_where_transactions_do(each_statement):
     for folder, most in product(CUT, (1, 5000, None)):
         (series,) = find(folder)
         cursor = SourceCursor(series, None, (), hold=True)
-        cursor.look(series)
-        waiting = list(cursor._waiting)
+        waiting = cursor.planner.plan(series)
+        cursor.splits += waiting
         assert any(split.inside for split in waiting)
         taken = []
         while (batch := cursor.take(most)) is not None:

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from tailrace.cache import own_cache
 from tailrace.errors import LogReset
 from tailrace.position import Position, bytes_after
 from tailrace.schema.catalogue import Catalogue
 from tailrace.spark.input.header_index import BEGIN, INNER_BYTES, IndexPlanner
 from tailrace.spark.input.lag import Lag, second_of
 from tailrace.spark.input.offset import QUERY, Offset, mark_of
+from tailrace.spark.input.saved_index import SavedIndices
 from tailrace.storage.identity import file_read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from tailrace.columns import Split
     from tailrace.schema.tables import TableState
     from tailrace.spark.input.header_index import FileIndex
-    from tailrace.spark.input.saved_index import SavedIndices
-    from tailrace.storage import LogFile, LogSeries
+    from tailrace.storage import LogSeries
     from tailrace.values.schema import TableDefinition
 
 
@@ -35,15 +38,16 @@ class Limits:
 class Backlog:
     """Knows one log from some file on, and continues where it was as the log grows.
 
-    ``given`` are definitions of tables of the user's; ``saved`` keeps indices from run to run.
-    ``inner`` is as in `IndexPlanner`, ``lowers_names`` as in `Catalogue`.
+    ``given`` are definitions of tables of the user's. ``folder`` keeps indices from run to run; by
+    default one of the cache does, named by where the log is. ``inner`` is as in `IndexPlanner`,
+    ``lowers_names`` as in `Catalogue`.
     Methods raise what going through the log raises (LogError, StorageError).
     """
 
     def __init__(
         self,
-        given: Sequence[TableDefinition | TableState],
-        saved: SavedIndices,
+        given: Sequence[TableDefinition | TableState] = (),
+        folder: str | Path | None = None,
         inner: int = INNER_BYTES,
         *,
         lowers_names: bool | None = None,
@@ -51,7 +55,7 @@ class Backlog:
         self._given = given
         self._lowers_names = lowers_names
         self._inner = inner
-        self._saved = saved
+        self._folder = folder
         self._planner: IndexPlanner | None = None
         self._files: dict[str, FileIndex] = {}
         self._kept: set[str] = set()
@@ -68,8 +72,9 @@ class Backlog:
         behind it. Raises `LogPurged`, `LogReset` where the log is not there any more.
         """
         self._enter(series, start)
-        while not self._has(start, enough) and self._look_further(series):
-            pass
+        while (end := self.end) is None or not self.cut(start, enough) < end:
+            if not self._look_further(series):
+                return
 
     def reach(self, series: LogSeries, start: Position, end: Position) -> None:
         """Go through the log from ``start`` on as far as ``end``, if that is not done yet.
@@ -109,28 +114,31 @@ class Backlog:
         """The splits of a range that `reach` knows, of about ``target`` bytes each."""
         found: list[Split] = []
         for index, begin, stop in self._parts(start, end):
-            found += index.splits(series.name, begin, stop, target)
-        return [replace(split, catalogue=self._with_given(split.catalogue)) for split in found]
+            for split in index.splits(series.name, begin, stop, target):
+                known = split.catalogue.copy()
+                known.given(self._given)
+                found.append(replace(split, catalogue=known))
+        return found
 
-    def _with_given(self, catalogue: Catalogue) -> Catalogue:
-        """The schema history, with the user's definitions."""
-        told = catalogue.copy()
-        told.given(self._given)
-        return told
-
-    def offset(self, series: LogSeries, position: Position, since: Position | None) -> Offset:
-        """The offset that stands for a position."""
+    def offset(
+        self,
+        series: LogSeries,
+        position: Position,
+        since: Position | None = None,
+        after: Position | None = None,
+    ) -> Offset:
+        """The offset that stands for a position; with ``after``, of a batch that begins there."""
         index = self._files.get(position.file)
         log = file_read(series, position, QUERY)
         gtids = None if index is None else index.gtids_at(position.offset)
-        return Offset(position, gtids, mark_of(log, position.offset), since)
+        found = Offset(position, gtids, mark_of(log, position.offset), since)
+        if after is None:
+            return found
+        known = ((index.log.name, index.end) for index, _, _ in self._parts(after))
+        read = bytes_after(known, after, position)
+        return replace(found, read=read, behind=self._behind(series, position))
 
-    def size(self, start: Position, end: Position) -> int:
-        """How many bytes of log stand between two positions."""
-        known = ((index.log.name, index.end) for index, _, _ in self._parts(start))
-        return bytes_after(known, start, end)
-
-    def behind(self, series: LogSeries, end: Position) -> Lag | None:
+    def _behind(self, series: LogSeries, end: Position) -> Lag | None:
         """What the log has after a position that was gone through, as far as that is known."""
         for index, begin, _ in self._parts(end):
             begins = index.begins[index.begins >= begin]
@@ -150,7 +158,8 @@ class Backlog:
 
     def forget(self, end: Position) -> None:
         """Let go of what stands in files before an offset's."""
-        for name in [name for name in self._files if Position(name, BEGIN) < Position(end.file, 0)]:
+        done = set(self._files).difference(() if self._planner is None else self._planner.under_way)
+        for name in [name for name in done if Position(name, BEGIN) < Position(end.file, 0)]:
             del self._files[name]
 
     def _parts(
@@ -166,29 +175,21 @@ class Backlog:
                 stop = end.offset if end is not None and place.file == end.file else index.end
                 yield index, begin, stop
 
-    def _has(self, start: Position, limits: Limits) -> bool:
-        """Whether so much is known after a position that one of the limits cuts it."""
-        size = count = 0
-        for index, begin, stop in self._parts(start):
-            size += max(stop - begin, 0)
-            count += index.transactions(begin)
-        enough = limits.bytes is not None and size > limits.bytes
-        return enough or (limits.transactions is not None and count > limits.transactions)
-
     def _enter(self, series: LogSeries, start: Position) -> None:
-        """Know the file of a position, at least what is before the new. Raises as `file_read`."""
+        """Know the file of a position, at least what is before the new: from what was saved of it,
+        else of the files before it. Raises as `file_read`.
+        """
         log = file_read(series, start, QUERY)
-        if self._planner is None or start.file not in self._files:
-            self._begin(series, log)
-
-    def _begin(self, series: LogSeries, log: LogFile) -> None:
-        """Begin with a file: with what was saved of it, else of the files before it."""
+        if self._planner is not None and start.file in self._files:
+            return
+        folder = _cached(series) if self._folder is None else self._folder
+        kept = self._saved = SavedIndices(folder)
         files = series.files[:-1]
         number = series.files.index(log)
-        saved = self._saved.load(files[number]) if number < len(files) else None
+        saved = kept.load(log) if log in files else None
         while saved is None and number:
             number -= 1
-            saved = self._saved.load(files[number])
+            saved = kept.load(files[number])
         self._files = {}
         known = Catalogue(lowers_names=self._lowers_names)
         while saved is not None:
@@ -196,8 +197,8 @@ class Backlog:
             self._kept.add(saved.log.name)
             known = saved.tables[-1][1].copy()
             number += 1
-            saved = self._saved.load(files[number]) if number < len(files) else None
-        self._planner = IndexPlanner(known, inner=self._inner)
+            saved = kept.load(files[number]) if number < len(files) else None
+        self._planner = IndexPlanner(known, self._files, inner=self._inner)
         self._first = series.files[number].name
 
     def _look_further(self, series: LogSeries) -> bool:
@@ -207,16 +208,22 @@ class Backlog:
             return False
         before = planner.end
         part = series
-        if not planner.files:
+        if planner.under_way:
+            file_read(series, Position(planner.under_way[-1], BEGIN), QUERY)
+        else:
             names = [log.name for log in series.files]
             part = replace(series, files=series.files[names.index(self._first) :])
-        elif planner.last not in {log.name for log in series.files}:
-            file_read(series, Position(planner.last, BEGIN), QUERY)
+        self._planner = None  # what raises leaves it half-way: the next look begins again
         planner.look(part, enough=1)
-        self._files.update(planner.files)
-        planner.let_go()
-        for name in [name for name in self._files if name not in planner.files]:
-            if name not in self._kept and self._files[name].end == self._files[name].log.size:
+        self._planner = planner
+        for name in self._files.keys() - self._kept - {*planner.under_way}:
+            if self._files[name].end == self._files[name].log.size:
                 self._saved.save(self._files[name])
             self._kept.add(name)
         return planner.end != before
+
+
+def _cached(series: LogSeries) -> Path:
+    """The folder of the cache for a log's indices."""
+    log = series.files[0]
+    return own_cache("index") / hashlib.sha256(f"{log.place}/{log.base}".encode()).hexdigest()[:16]

@@ -13,7 +13,7 @@ from tailrace.errors import PipelineError, SchemaError
 from tailrace.position import Position, bytes_after
 from tailrace.schema.catalogue import Catalogue
 from tailrace.schema.catalogue_json import from_json, to_json
-from tailrace.spark.input.lag import Lag, second_of
+from tailrace.spark.input.lag import second_of
 from tailrace.spark.input.start_position import check_begin, is_first
 from tailrace.spark.manifest.manifest import SourceState
 from tailrace.storage.identity import check_read, digests
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from tailrace.schema.tables import TableState
     from tailrace.storage import LogFile, LogSeries
     from tailrace.values.schema import TableDefinition
-
-_AHEAD: Final = 4
+AHEAD: Final = 4
 """Batches that are planned ahead, at least, where there is a backlog."""
 
 
@@ -119,10 +118,12 @@ class SourceCursor:
         cuts: Collection[Position] = (),
     ) -> None:
         self.name = series.name
-        self._state = state
-        self._series = series
-        after = None if state is None else state.position
-        seen = None if state is None else state.seen
+        self.series = series
+        """The log as it was when it was last planned."""
+        self.state = state
+        """How far the lake has it."""
+        self.splits: deque[Split] = deque()
+        """What is planned and not taken."""
         if state is None:
             first = series.files[0]
             at_head = begin is None or begin == Position(first.name, len(MAGIC))
@@ -130,7 +131,12 @@ class SourceCursor:
                 from_first=at_head and is_first(first), begin=None if at_head else begin
             )
         else:
-            catalogue = _known(series, state)
+            try:
+                catalogue = from_json(state.tables)
+            except SchemaError as error:
+                raise PipelineError(
+                    f"source {series.name}: the lake's manifest: {error}"
+                ) from error
         if lowers_names is not None:
             catalogue.lowers_names = lowers_names
         catalogue.given(given)
@@ -143,26 +149,21 @@ class SourceCursor:
         if begin is not None:
             check_begin(series, begin)
             (log,) = (log for log in series.files if log.name == begin.file)
-            head, tail = digests(log, begin.offset)
-            after = begin
-            self.begun = SourceState(begin.file, begin.offset, {}, head, tail, to_json(catalogue))
+            self.begun = _state_at(log, begin.offset, catalogue)
+        after = begin if state is None or begin is not None else state.position
+        seen = None if state is None else state.seen
         self.planner = SplitPlanner(
             catalogue, after, hold=hold, cascades=cascades, cuts=cuts, seen=seen
         )
-        self._waiting: deque[Split] = deque()
 
     @property
     def waiting(self) -> int:
         """Bytes of splits that are planned and not taken."""
-        return sum(split.end - split.start for split in self._waiting)
+        return sum(split.end - split.start for split in self.splits)
 
-    def look(self, series: LogSeries, *, enough: int | None = None) -> None:
-        """Plan what is new in the series; with ``enough``, no more than some such batches.
-
-        Raises `LogPurged`, `LogReset` where it is not the log that was read, and what reading it
-        raises.
-        """
-        if (known := self._state) is not None:
+    def check(self, series: LogSeries) -> None:
+        """Raise `LogPurged`, `LogReset` where a series is not the log that was read."""
+        if (known := self.state) is not None:
             check_read(
                 series,
                 known.position,
@@ -170,11 +171,6 @@ class SourceCursor:
                 partial(is_same, state=known),
                 known.files,
             )
-        self._series = series
-        if enough is None:
-            self._waiting += self.planner.plan(series)
-        elif self.waiting < enough:
-            self._waiting += self.planner.plan(series, enough=_AHEAD * enough)
 
     def take(self, most: int | None = None) -> Taken | None:
         """The next splits, of ``most`` bytes unless the first transaction alone has more.
@@ -182,7 +178,7 @@ class SourceCursor:
         They end where a transaction does. None: there are none.
         """
         taken = size = 0
-        waiting = [*self._waiting]
+        waiting = [*self.splits]
         for number, split in enumerate(waiting, 1):
             size += split.end - split.start
             is_end = number == len(waiting) or waiting[number].inside is None
@@ -190,17 +186,17 @@ class SourceCursor:
                 taken = number
             elif is_end:
                 break
-        splits = [self._waiting.popleft() for _ in range(taken)]
-        return Taken(self._series, splits, self.begun, self.planner.seen) if splits else None
+        splits = [self.splits.popleft() for _ in range(taken)]
+        return Taken(self.series, splits, self.begun, self.planner.seen) if splits else None
 
     def upto(self, end: Position, *, enough: int | None = None) -> list[Split]:
-        """All splits up to a place, and the changes by statements before it; `look` says of what
-        ``enough`` is.
+        """All splits up to a place, and the changes by statements before it. ``enough`` is their
+        size, if that is known, after which no more is planned than some such batches.
         """
-        self.look(self._series, enough=enough)
+        self.check(self.series)
         found = []
-        while self._waiting:
-            split = self._waiting.popleft()
+        most = None if enough is None else AHEAD * enough
+        for split in self.planner.plan(self.series, enough=most):
             if Position(split.file, split.start) < end:
                 last = min(split.end, end.offset) if split.file == end.file else split.end
                 changes = tuple(each for each in split.changes if each.offset < last)
@@ -211,31 +207,23 @@ class SourceCursor:
         """No splits, for a new lake that begins with nothing of the source but its place."""
         begun = self.begun
         if begun is None:
-            first, offset = self._series.files[0], len(MAGIC)
-            known = to_json(self.first_known)
-            begun = SourceState(first.name, offset, {}, *digests(first, offset), known)
-        return Taken(self._series, [], begun)
-
-    def committed(self, state: SourceState | None) -> None:
-        """What was taken is in the lake."""
-        self._state = state
+            begun = _state_at(self.series.files[0], len(MAGIC), self.first_known)
+        return Taken(self.series, [], begun)
 
     @property
-    def lag(self) -> Lag:
-        """How far the lake is behind what was seen of the log at the last look."""
-        if self._waiting:
-            since = second_of(self._waiting[0].log, self._waiting[0].start)
-        elif (held := self.planner.held) is not None:
-            log = next(log for log in self._series.files if log.name == held.file)
-            since = second_of(log, held.offset)
-        else:
-            since = None
-        return Lag(self.behind(), since)
+    def since(self) -> int | None:
+        """The second of the first event that the lake has not, of what was seen of the log."""
+        if self.splits:
+            return second_of(self.splits[0].log, self.splits[0].start)
+        if (held := self.planner.held) is None:
+            return None
+        log = next(log for log in self.series.files if log.name == held.file)
+        return second_of(log, held.offset)
 
     def behind(self, end: Position | None = None) -> int:
         """The bytes of log that the lake has not, up to ``end`` or the end of what was seen."""
-        place = None if self._state is None else self._state.position
-        return max(bytes_after(self._series.sizes, place, end), 0)
+        place = None if self.state is None else self.state.position
+        return max(bytes_after(self.series.sizes, place, end), 0)
 
 
 def is_same(log: LogFile, state: SourceState) -> bool:
@@ -244,9 +232,6 @@ def is_same(log: LogFile, state: SourceState) -> bool:
     return is_there and digests(log, state.offset) == (state.head, state.tail)
 
 
-def _known(series: LogSeries, state: SourceState) -> Catalogue:
-    """The schema history at the start of the file in which the lake has a source's log."""
-    try:
-        return from_json(state.tables)
-    except SchemaError as error:
-        raise PipelineError(f"source {series.name}: the lake's manifest: {error}") from error
+def _state_at(log: LogFile, offset: int, known: Catalogue) -> SourceState:
+    """How far a lake has a source that begins there, and has nothing of it yet."""
+    return SourceState(log.name, offset, {}, *digests(log, offset), to_json(known))

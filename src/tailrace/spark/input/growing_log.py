@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tailrace.cache import own_cache
 from tailrace.errors import StorageError, UsageError
 from tailrace.gtid import GtidState
 from tailrace.live.scheme import names_server
@@ -16,24 +14,29 @@ from tailrace.live.session import Session
 from tailrace.live.url import Source
 from tailrace.position import Position
 from tailrace.selection import one_start
+from tailrace.spark.input.backlog import Backlog
 from tailrace.spark.input.folder import settled
-from tailrace.spark.input.header_index import BEGIN
-from tailrace.spark.input.saved_index import SavedIndices
+from tailrace.spark.input.header_index import BEGIN, INNER_BYTES
 from tailrace.spark.input.server_log import SPOOL_LIMIT, Room, ServerLog
 from tailrace.spark.input.start_position import after_gtids, check_begin
 from tailrace.storage.files import find_one
 from tailrace.transports import SeriesTransport
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tailrace.schema.tables import TableState
     from tailrace.selection import Start
-    from tailrace.spark.input.backlog import Backlog, Limits
+    from tailrace.spark.input.backlog import Limits
     from tailrace.spark.input.offset import Offset
     from tailrace.storage import LogSeries
+    from tailrace.values.schema import TableDefinition
 
 _LOOK_SECONDS: Final = 0.05
 _LOCK_SECONDS: Final = 15.0
 """How long the process of a query that was just stopped may still hold a copy's lock."""
 _INDICES: Final = "_index"
+_WHY: Final = "a stream's offset is a place in one log: give each a query of its own"
 _AWAY_SECONDS: Final = 3.0
 """How long a log that is being reset may not be there."""
 
@@ -41,14 +44,17 @@ _AWAY_SECONDS: Final = 3.0
 class GrowingLog:
     """One log that grows: in a folder or an object store, that a server or a receiver writes to.
 
-    ``start`` is where a query without a checkpoint begins.
+    ``start`` is where a query without a checkpoint begins, ``backlog`` what is known of its files.
     """
 
     is_full = False
     """Whether receiving pauses, until a batch is finished or `receive_on` is called."""
 
-    def __init__(self, path: str, keyring: str | None, start: Start | None) -> None:
+    def __init__(
+        self, path: str, keyring: str | None, start: Start | None, backlog: Backlog
+    ) -> None:
         self.start = start
+        self.backlog = backlog
         self._path = path
         self._keyring = keyring
 
@@ -59,27 +65,11 @@ class GrowingLog:
         end = time.monotonic() + (_AWAY_SECONDS if place is not None else 0.0)
         while True:
             try:
-                (series,) = settled(lambda: [self._find()])
+                return settled(lambda: [find_one(self._path, self._keyring, why=_WHY)])[0]
             except StorageError:
                 if time.monotonic() >= end:
                     raise
-            else:
-                return series
             time.sleep(_LOOK_SECONDS)
-
-    def saved(self, folder: str | None) -> SavedIndices:
-        """Where its indices are kept: in the folder that the user chose, or in one of the cache
-        that is named by where the log is.
-        """
-        if folder is not None:
-            return SavedIndices(folder)
-        log = self._find().files[0]
-        name = hashlib.sha256(f"{log.place}/{log.base}".encode()).hexdigest()[:16]
-        return SavedIndices(own_cache("index") / name)
-
-    def _find(self) -> LogSeries:
-        why = "a stream's offset is a place in one log: give each a query of its own"
-        return find_one(self._path, self._keyring, why=why)
 
     def upto_now(
         self,
@@ -93,20 +83,20 @@ class GrowingLog:
         """
         return self.look(place)
 
-    def present_end(self, backlog: Backlog, place: Position) -> Position:
+    def present_end(self, place: Position | None = None) -> Position:
         """Where the log ends by now; a server's copy may reach that later.
 
         ``place`` is as in `look`.
         """
-        return backlog.whole(self.look(place))
+        return self.backlog.whole(self.look(place))
 
-    def begin(self, backlog: Backlog) -> Position:
+    def begin(self) -> Position:
         """Where a query without a checkpoint begins. Raises UsageError, GtidError."""
         start = self.start
         if start is None or start == "oldest":
             return Position(self.look().files[0].name, BEGIN)
         if start == "now":
-            return backlog.whole(self.upto_now())
+            return self.backlog.whole(self.upto_now())
         if isinstance(start, Position):
             check_begin(self.upto_now(end=Position(start.file, start.offset + 1)), start)
             return start
@@ -115,7 +105,7 @@ class GrowingLog:
         return SeriesTransport(self.upto_now()).locate(start)
 
     def next_end(
-        self, backlog: Backlog, at: Offset, limits: Limits, *, fresh: bool = False
+        self, at: Offset, limits: Limits, *, fresh: bool = False
     ) -> tuple[LogSeries, Position]:
         """The log's files by now, and where the next batch ends; at the offset if nothing is new.
 
@@ -126,8 +116,8 @@ class GrowingLog:
             was_full = self.is_full  # what is here by then is seen
             series = self.upto_now(place, limited=True) if fresh else self.look(place)
             at.check(series)
-            backlog.look(series, place, limits)
-            end = backlog.cut(place, limits)
+            self.backlog.look(series, place, limits)
+            end = self.backlog.cut(place, limits)
             if end != place or not self.is_full:
                 return series, end
             if was_full:
@@ -138,6 +128,7 @@ class GrowingLog:
 
     def committed(self, place: Position) -> None:
         """What stands before is not needed any more."""
+        self.backlog.forget(place)
 
     def close(self) -> None:
         """Let go of it."""
@@ -149,13 +140,21 @@ def open_log(
     start: Start | None,
     spool: str | None,
     spool_limit: int | None,
+    *,
+    given: Sequence[TableDefinition | TableState] = (),
+    index: str | None = None,
+    inner: int = INNER_BYTES,
+    lowers_names: bool | None = None,
 ) -> GrowingLog:
-    """The log that a path or a server's URL means. Raises UsageError."""
+    """The log that a path or a server's URL means. ``index`` is the folder for the indices of its
+    files; for the others see `Backlog`. Raises UsageError.
+    """
     if not names_server(path):
         if spool is not None or spool_limit is not None:
             name = "spoolLimit" if spool is None else "spool"
             raise UsageError(f"option {name} is for servers: files are read where they are")
-        return GrowingLog(path, keyring, start)
+        backlog = Backlog(given, index, inner, lowers_names=lowers_names)
+        return GrowingLog(path, keyring, start, backlog)
     if keyring is not None:
         raise UsageError("a keyring has the keys of files: a server sends its log decrypted")
     if spool is None:
@@ -165,14 +164,16 @@ def open_log(
         )
     source = Source.parse(path)
     start = one_start(source.start, start, source.name)
-    return StreamedServer(replace(source, start=start), Path(spool), spool_limit or SPOOL_LIMIT)
+    backlog = Backlog(given, index or Path(spool) / _INDICES, inner, lowers_names=lowers_names)
+    source = replace(source, start=start)
+    return StreamedServer(source, Path(spool), spool_limit or SPOOL_LIMIT, backlog)
 
 
 class StreamedServer(GrowingLog):
     """A server's log, received into a folder by a thread from the first look on."""
 
-    def __init__(self, source: Source, folder: Path, limit: int) -> None:
-        super().__init__(str(folder), None, source.start)
+    def __init__(self, source: Source, folder: Path, limit: int, backlog: Backlog) -> None:
+        super().__init__(str(folder), None, source.start, backlog)
         self._source = source
         # the copy begins where the query does, or with the oldest log for GTIDs and times, which
         # need the definitions from before
@@ -229,7 +230,7 @@ class StreamedServer(GrowingLog):
 
         Otherwise the spool exceeds its limit: before it is known where to begin, nothing is read.
         """
-        now = self._end()
+        now = self.present_end()
         end = now if end is None else min(now, end)
         while True:
             is_full = self.is_full  # what is here by then is seen
@@ -241,15 +242,12 @@ class StreamedServer(GrowingLog):
                 self.receive_on(place)
             time.sleep(_LOOK_SECONDS)
 
-    def present_end(self, backlog: Backlog, place: Position) -> Position:  # noqa: ARG002 - asked
+    def present_end(self, place: Position | None = None) -> Position:  # noqa: ARG002 - it is asked
         """Where the server's log ends by now."""
-        return self._end()
-
-    def _end(self) -> Position:
         with Session.open(self._source) as session:
             return session.end()
 
-    def begin(self, backlog: Backlog) -> Position:
+    def begin(self) -> Position:
         """As `GrowingLog.begin`; raises UsageError also if the copy lacks files that it needs."""
         first = self.look().files[0].name
         if self.start != "now" and not isinstance(self.start, Position):
@@ -260,17 +258,14 @@ class StreamedServer(GrowingLog):
                     f"{self._log.folder} has a copy that begins with {first}, and the server's logs"
                     f" begin with {oldest}: give the query a folder of its own by option spool"
                 )
-        return super().begin(backlog)
+        return super().begin()
 
     def committed(self, place: Position) -> None:
         """Files before that of the place are deleted as the next is created."""
+        super().committed(place)
         if self._log.started:
             self._log.keep_from(place.file)
             self._room.took_out(self._log.waiting(place))
-
-    def saved(self, folder: str | None) -> SavedIndices:
-        """Next to the copy."""
-        return SavedIndices(folder or self._log.folder / _INDICES)
 
     def close(self) -> None:
         """End the receiver."""

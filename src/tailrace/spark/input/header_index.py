@@ -172,8 +172,8 @@ class FileIndex:
         named = self.kinds[first:last] == EventType.MARIADB_GTID
         rows = self.gtids[first:last][named]
         places = np.ascontiguousarray(rows[:, 8:16]).view("V8").reshape(-1)
-        latest = {name: len(places) - 1 - at for at, name in _firsts(places[::-1])}
-        for at in sorted(latest.values()):
+        _, latest = np.unique(places[::-1], return_index=True)  # of each domain and server
+        for at in np.sort(len(places) - 1 - latest):
             raw = rows[at].tobytes()
             number, domain, server = (
                 int.from_bytes(raw[start:end], "little")
@@ -182,21 +182,21 @@ class FileIndex:
             state.add(MariadbGtid(domain, server, number))
 
 
-def _firsts(values: Array) -> list[tuple[int, bytes]]:
-    """The distinct values and where each stands first."""
-    found, places = np.unique(values, return_index=True)
-    return list(zip(places.tolist(), found.tolist(), strict=True))
-
-
 class IndexPlanner(SplitPlanner):
-    """Goes through a log that grows, and fills the index of each of its files.
+    """Goes through a log that grows, and fills the index of each of its files: ``files``, by name.
 
     Transactions of more than ``inner`` bytes get places where they may be cut inside.
     """
 
-    def __init__(self, catalogue: Catalogue | None = None, *, inner: int = INNER_BYTES) -> None:
+    def __init__(
+        self,
+        catalogue: Catalogue | None = None,
+        files: dict[str, FileIndex] | None = None,
+        *,
+        inner: int = INNER_BYTES,
+    ) -> None:
         super().__init__(catalogue, target_bytes=_WHOLE)
-        self.files: dict[str, FileIndex] = {}
+        self.files = {} if files is None else files
         self._inner = inner
 
     def look(self, series: LogSeries, *, enough: int | None = None) -> None:
@@ -210,14 +210,9 @@ class IndexPlanner(SplitPlanner):
             index.settle()
 
     @property
-    def last(self) -> str:
-        """The name of the file that it is in."""
-        return self._scans[-1].log.name
-
-    def let_go(self) -> None:
-        """Forget the indices of files that are done with."""
-        under_way = {scan.log.name for scan in self._scans}
-        self.files = {name: self.files[name] for name in self.files if name in under_way}
+    def under_way(self) -> list[str]:
+        """The names of the files that may still get more, the one that it is in as the last."""
+        return [scan.log.name for scan in self._scans]
 
     def _scan(self, source: str, log: LogFile, target: int) -> Scan:
         index = self.files[log.name] = FileIndex(log)

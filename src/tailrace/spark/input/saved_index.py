@@ -54,14 +54,8 @@ class SavedIndices:
         with contextlib.suppress(OSError):
             self._folder.mkdir(parents=True, exist_ok=True)
             with tempfile.NamedTemporaryFile(dir=self._folder, delete=False) as file:
-                np.savez(
-                    file,
-                    said=np.array(json.dumps(said)),
-                    begins=index.begins,
-                    kinds=index.kinds,
-                    gtids=index.gtids,
-                    inner=index.inner,
-                )
+                arrays = {name: getattr(index, name) for name in _ARRAYS}
+                np.savez(file, said=np.array(json.dumps(said)), **arrays)
             Path(file.name).replace(self._path(index.log))
 
     def load(self, log: LogFile) -> FileIndex | None:
@@ -77,22 +71,19 @@ class SavedIndices:
                     return None
                 if said["mark"] != mark_of(log, log.size):
                     return None
-                begins, kinds, gtids, inner = (
-                    _array(kept[name], kind, width, log.size)
+                arrays = {
+                    name: _array(kept[name], kind, width, log.size)
                     for name, (kind, width) in _ARRAYS.items()
-                )
-                if not len(begins) == len(kinds) == len(gtids):
+                }
+                if len({len(arrays[name]) for name in ("begins", "kinds", "gtids")}) > 1:
                     return None
                 return FileIndex(
                     log,
-                    begins,
-                    kinds,
-                    gtids,
-                    {int(at): Gtid.parse(gtid) for at, gtid in said["tagged"].items()},
-                    [(int(at), from_json(known)) for at, known in said["tables"]],
-                    [(int(start), int(end)) for start, end in said["undone"]],
-                    said["end"],
-                    inner,
+                    **arrays,
+                    tagged={int(at): Gtid.parse(gtid) for at, gtid in said["tagged"].items()},
+                    tables=[(int(at), from_json(known)) for at, known in said["tables"]],
+                    left_out=[(int(start), int(end)) for start, end in said["undone"]],
+                    end=said["end"],
                 )
         except StorageError:  # the log cannot be read
             raise

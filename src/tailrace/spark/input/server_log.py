@@ -15,7 +15,6 @@ import threading
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Self
 
-from tailrace.closing import Closing
 from tailrace.errors import PipelineError
 from tailrace.position import bytes_after
 from tailrace.printable import size
@@ -111,7 +110,7 @@ class Room:
             )
 
 
-class ServerLog(Closing):
+class ServerLog:
     """A server's log, and the copy of it in a folder, whose name is what the source is called.
 
     `receive` copies what is new. After `start` a thread does that until `close`, while there is

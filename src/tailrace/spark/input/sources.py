@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tailrace.closing import Closing
 from tailrace.columns.read.planner import is_written
 from tailrace.constants import MAGIC
 from tailrace.errors import (
@@ -27,7 +26,7 @@ from tailrace.position import bytes_after
 from tailrace.schema.catalogue_json import from_json
 from tailrace.selection import start_text
 from tailrace.sizes import bytes_of
-from tailrace.spark.input.cursor import SourceCursor, is_same
+from tailrace.spark.input.cursor import AHEAD, SourceCursor, is_same
 from tailrace.spark.input.folder import settled
 from tailrace.spark.input.lag import Lag, SourceMoment
 from tailrace.spark.input.server_facts import AskedServers
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
     from tailrace.position import Position
     from tailrace.schema.catalogue import Learned
     from tailrace.schema.tables import TableState
-    from tailrace.spark.input.cursor import Taken
     from tailrace.spark.input.server_log import Progress
     from tailrace.spark.manifest.manifest import SourceState
     from tailrace.storage import LogSeries
@@ -54,11 +52,11 @@ if TYPE_CHECKING:
 _LOOK_SECONDS: Final = 0.02
 
 
-class Sources(Closing):
+class Sources:
     """What a run reads: ``files`` and ``servers``, by whatever names a caller gave.
 
-    As a context manager it keeps servers' logs coming in, after `start`. Paths are made absolute:
-    tasks may be in another folder. ``spool_limit`` is as `mirror` takes it. Raises UsageError.
+    Paths are made absolute: tasks may be in another folder. ``spool_limit`` is as `mirror` takes
+    it. Raises UsageError.
     """
 
     def __init__(
@@ -85,9 +83,9 @@ class Sources(Closing):
             raise UsageError("a keyring has the keys of files: a server sends its log decrypted")
         if spool_limit is not None and not self.servers:
             raise UsageError("a spool limit is for servers: files are read where they are")
-        self._limit = SPOOL_LIMIT
-        if spool_limit is not None:
-            self._limit = bytes_of(spool_limit, "the spool limit")
+        self._limit = (
+            SPOOL_LIMIT if spool_limit is None else bytes_of(spool_limit, "the spool limit")
+        )
         self._keyring = keyring
         self.given = given
         """Definitions of tables that the user gave."""
@@ -105,13 +103,8 @@ class Sources(Closing):
         self._follow = False
         self.cascades = False
         """Whether logs are planned so that what foreign keys do can be carried out."""
-        self._found = _distinct(find_all(self.files, keyring)) if self.files else []
+        self._found = _distinct(find_all(self.files, keyring))
         """The series of files that were there at first."""
-
-    def close(self) -> None:
-        """Receive no more."""
-        for each in self.received.values():
-            each.close()
 
     @contextmanager
     def of_lake(
@@ -122,8 +115,8 @@ class Sources(Closing):
         wanted: TableFilter | None,
     ) -> Iterator[None]:
         """Read them for a lake: ``states`` returns how far it has each source, ``first_needed`` the
-        first file of a source that it needs still. Servers' logs are received into ``folder``.
-        ``wanted`` are the tables of a new lake, None where it exists.
+        first file of a source that it needs still. Servers' logs are received into ``folder``, from
+        `start` on until the end. ``wanted`` are the tables of a new lake, None where it exists.
 
         If a run is rejected inside, and the lake has nothing yet, the next run begins by its URL,
         unless an earlier one had determined where. After an error of a connection or a disk, the
@@ -144,17 +137,23 @@ class Sources(Closing):
         except (ConnectionLost, StorageError, LakeTakenOver):
             raise
         except TailraceError:
-            self.close()
+            self._close()
             for name in self._found_now - states().keys():
                 forget(folder / f"{name}{SUFFIX}")
             raise
+        finally:
+            self._close()
+
+    def _close(self) -> None:
+        """Receive no more."""
+        for each in self.received.values():
+            each.close()
 
     def series(self, name: str) -> LogSeries | None:
         """The log of a source as far as it is here; None where nothing of it is."""
         if (log := self.received.get(name)) is not None:
             return log.series() if log.is_there else None
-        found = self._settled() if self.files else []
-        return next((one for one in found if one.name == name), None)
+        return next((one for one in self._settled() if one.name == name), None)
 
     # --- what is there by now --------------------------------------------------------------------
 
@@ -176,8 +175,7 @@ class Sources(Closing):
         Raises what ended a receiver.
         """
         logs = self.received.values()
-        done = not logs
-        while not done:
+        while logs:
             done = all(each.rests for each in logs)
             for each in logs:
                 if each.failed is not None:
@@ -185,8 +183,9 @@ class Sources(Closing):
             if far := [each.far for each in logs if each.far is not None]:
                 received = sum(each.received for each in far)
                 progress("receive", received, received + sum(each.lag_bytes or 0 for each in far))
-            if not done:
-                time.sleep(_LOOK_SECONDS)
+            if done:
+                return
+            time.sleep(_LOOK_SECONDS)
 
     def look(self, enough: int | None) -> None:
         """Look at what is there by now, and plan some batches of ``enough`` bytes; None: all.
@@ -196,20 +195,24 @@ class Sources(Closing):
         # what is here by then is seen
         full = [name for name, each in self.received.items() if each.is_full]
         ended = {name for name, each in self.received.items() if each.ended}
-        series = self._settled() if self.files else []
+        series = self._settled()
         series += [one for each in self.received.values() if (one := each.look()) is not None]
         here = {one.name for one in series} | self.received.keys()
         for one in _distinct(series):
             if one.name in ended or self._has_begin(one):
-                if (
-                    one.name not in self.cursors
-                ):  # in-doubt rows of closed files are read as they are
+                if one.name not in self.cursors:
+                    # in-doubt rows of closed files are read as they are
                     hold = self._follow or one.name in self.received or is_written(one.files[-1])
                     state = self._states().get(one.name)
                     self._check_is_no_other(one, here)
                     begin = None if state is not None else self._begins.get(one.name)
                     self.cursors[one.name] = self.cursor(one, state, hold=hold, begin=begin)
-                self.cursors[one.name].look(one, enough=enough)
+                cursor = self.cursors[one.name]
+                cursor.check(one)
+                cursor.series = one
+                if enough is None or cursor.waiting < enough:
+                    most = None if enough is None else AHEAD * enough
+                    cursor.splits += cursor.planner.plan(one, enough=most)
         with_some = {name for name, each in self.cursors.items() if each.waiting}
         if not with_some.issuperset(full) and self._room.is_full:
             # nobody would make room for these
@@ -234,21 +237,19 @@ class Sources(Closing):
     def _moment(self, cursor: SourceCursor) -> SourceMoment:
         here, received = self._place(cursor.name), self.received.get(cursor.name)
         far = None if received is None else received.far
-        lag, held = cursor.lag, cursor.planner.held
-        is_there = far is not None and far.position is not None and here == far.position
+        held, behind = cursor.planner.held, cursor.behind()
+        since: float | None = cursor.since
         if far is not None:
             # some of what the source was ahead by then may be here by now
-            behind = max(lag.bytes, cursor.behind(far.position) + (far.lag_bytes or 0))
-            since = lag.since
+            behind = max(behind, cursor.behind(far.position) + (far.lag_bytes or 0))
             if since is None and behind and far.lag_bytes and far.lag_seconds:
                 since = time.time() - far.lag_seconds
-            lag = Lag(behind, since)
         return SourceMoment(
             cursor.name,
             None if here is None else str(here),
-            lag.bytes,
-            lag.seconds,
-            far.gtid if far is not None and is_there else None,
+            behind,
+            Lag(behind, since).seconds,
+            far.gtid if far is not None and here is not None and here == far.position else None,
             None if held is None else str(held),
             far is None or far.connected,
             received is not None and received.paused,
@@ -258,29 +259,21 @@ class Sources(Closing):
         """A batch is in the lake: what it has whole of servers' logs can go."""
         for name, state in self._states().items():
             if name in self.cursors:
-                self.cursors[name].committed(state)
+                self.cursors[name].state = state
         for log in self.received.values():
-            if (file := self._kept(log)) is not None:
-                log.keep_from(file)
+            if (place := self._place(log.name)) is not None:
+                needed = self._first_needed(log.name)
+                if needed is None or all(each.name != needed for each in log.series().files):
+                    needed = place.file
+                log.keep_from(needed)
         self._room.took_out(self._waiting())
 
     # --- batches ---------------------------------------------------------------------------------
 
     @property
-    def waiting(self) -> bool:
-        """Whether anything is planned and not taken."""
-        return any(each.waiting for each in self.cursors.values())
-
-    def take(self, most: int | None = None, *, new: bool) -> dict[str, Taken]:
-        """An equal share of each source that has something, of ``most`` bytes together; of a
-        ``new`` lake also the places where the others begin.
-        """
-        waiting = [each for each in self.cursors.values() if each.waiting]
-        share = most and most // max(len(waiting), 1)
-        taken = {each.name: part for each in waiting if (part := each.take(share)) is not None}
-        if new:
-            taken = {name: taken.get(name) or each.nothing() for name, each in self.cursors.items()}
-        return taken
+    def waiting(self) -> list[SourceCursor]:
+        """The sources of which something is planned and not taken."""
+        return [each for each in self.cursors.values() if each.waiting]
 
     def replan(self, name: str) -> None:
         """A source is planned again, from where the lake ends: more is known of its tables, or a
@@ -298,15 +291,6 @@ class Sources(Closing):
     def _waiting(self) -> int:
         """The bytes of servers' logs that are here and not in the lake."""
         return sum(each.waiting(self._place(each.name)) for each in self.received.values())
-
-    def _kept(self, log: ServerLog) -> str | None:
-        """The first file of a server's copy that is needed still; None: all."""
-        place = self._place(log.name)
-        if place is None:
-            return None
-        first = self._first_needed(log.name)
-        is_here = first is not None and any(each.name == first for each in log.series().files)
-        return first if is_here else place.file
 
     def _begin(self, log: ServerLog) -> None:
         """The lake resumes where it ends; a new one begins where the URL says."""
@@ -409,23 +393,24 @@ class Sources(Closing):
         Raises `PipelineError` where the argument is not what the lake began with, and `UsageError`
         where tables are chosen ``by_name`` and sources have them in different ways.
         """
+        given = self._lowers_names
         for name, state in self._states().items():
             known = from_json(state.tables).lowers_names
-            given = self._lowers_names
-            if known is not None and given is not None and known != given:
+            if known is None:
+                continue
+            if given is not None and known != given:
                 raise PipelineError(
                     f"source {name} has lower_case_table_names={'1 or 2' if known else 0} in this"
                     f" lake, and {'1 or 2' if given else 0} is given: leave that out, or create a"
                     " new lake"
                 )
-            if known is not None and self._lowers_names is None:
-                self._cases[name] = known
+            self._cases[name] = known
         for name in self.received:
-            if name not in self._cases and self._lowers_names is None:
+            if given is None and name not in self._cases:
                 facts = self.asked.facts(name)
                 if facts is not None and facts.lowers_names is not None:
                     self._cases[name] = facts.lowers_names
-        cases = {self._lowers_names, *self._cases.values()}
+        cases = {given, *self._cases.values()}
         if by_name and {True, False} <= cases:
             raise UsageError(
                 "the sources differ in lower_case_table_names, and a table's name means another"

@@ -60,7 +60,7 @@ def begin_of(source: Source, path: Path, end: Position | None) -> tuple[Position
     """
     given = None if source.start is None else start_text(source.start)
     if path.exists():
-        place, start = _load(path)
+        place, start = load(path)
         if given in {None, start}:
             return place, False
         forget(path)
@@ -83,13 +83,8 @@ def forget(path: Path) -> None:
     path.unlink(missing_ok=True)
 
 
-def load(path: Path) -> Position:
-    """What was written down. Raises PipelineError."""
-    return _load(path)[0]
-
-
-def _load(path: Path) -> tuple[Position, str]:
-    """The place, and the start in the URL."""
+def load(path: Path) -> tuple[Position, str]:
+    """What was written down: the place, and the start in the URL. Raises PipelineError."""
     with reading_file(path, "where this lake begins (create a new lake)"):
         found = read_json(path)
         file, offset, start = found["file"], found["offset"], found["start"]

@@ -107,7 +107,12 @@ class Loop:
         self._is_overtaken = False
         setting = self.batches.setting
         new = not setting.store.manifest.version and (caught_up or self.sources.waiting)
-        taken = self.sources.take(enough, new=new)
+        waiting = self.sources.waiting
+        share = enough and enough // max(len(waiting), 1)
+        taken = {each.name: part for each in waiting if (part := each.take(share)) is not None}
+        if new:  # of the others the places where they begin
+            cursors = self.sources.cursors.items()
+            taken = {name: taken.get(name) or each.nothing() for name, each in cursors}
         if not taken:
             return None
         spent: dict[str, float] = {}

@@ -268,7 +268,7 @@ class _Retry:
         """The log from a place on."""
         state = self._point(place) if place else None
         written = self._store.sources / f"{self.group.source}{SUFFIX}"
-        begin = load(written) if state is None and written.exists() else None
+        begin = load(written)[0] if state is None and written.exists() else None
         learned = [each.learned for each in self.answers.values() if each.learned is not None]
         return self.sources.cursor(series, state, hold=False, begin=begin, learned=learned)
 

@@ -172,7 +172,6 @@ def mirror(
     asks_for_tables = has_states or not options.tables.takes_all
     with (
         open_store(into, options.format) as store,
-        inputs,
         inputs.of_lake(
             store.sources,
             lambda: store.manifest.sources,

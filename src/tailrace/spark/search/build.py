@@ -31,7 +31,7 @@ from tailrace.search.analysis import Analyser
 from tailrace.search.feed import Feed, Indexed, check_indexed
 from tailrace.search.manifest import FILE, Manifest, shard_of
 from tailrace.search.shard import ShardWriter, open_shard, state_in
-from tailrace.spark.input.backlog import Backlog, Limits
+from tailrace.spark.input.backlog import Limits
 from tailrace.spark.input.growing_log import open_log
 from tailrace.spark.lake.reading import LakeView
 from tailrace.spark.runtime.session import session
@@ -241,8 +241,15 @@ def index(
                 raise UsageError("a lake is read without a schema and a keyring")
             indexing.follow_lake(source, stop, follow=follow)
             return indexing.done
-        keys = None if keyring is None else str(keyring)
-        with closing(open_log(str(source), keys, begin, server and str(spool), None)) as growing:
+        growing = open_log(
+            str(source),
+            None if keyring is None else str(keyring),
+            begin,
+            server and str(spool),
+            None,
+            given=() if schema is None else load(schema),
+        )
+        with closing(growing):
             indexing.follow(growing, stop, follow=follow)
     return indexing.done
 
@@ -315,21 +322,19 @@ class _Indexing:
 
     def follow(self, log: GrowingLog, stop: threading.Event, *, follow: bool) -> None:
         """Follow the log, or take in what it has by now."""
-        schema = self.log.options["schema"]
-        backlog = Backlog(() if schema is None else load(schema), log.saved(None))
-        first = log.begin(backlog)
-        until = None if follow else log.present_end(backlog, first)
-        at = backlog.offset(log.look(first), first, None)
+        backlog = log.backlog
+        first = log.begin()
+        until = None if follow else log.present_end(first)
+        at = backlog.offset(log.look(first), first)
         while not stop.is_set():
-            series, end = log.next_end(backlog, at, Limits(_BATCH_BYTES))
+            series, end = log.next_end(at, Limits(_BATCH_BYTES))
             if until is not None:
                 end = min(end, until)
             if end > at.position:
                 made = self._made(first, end)
                 self._take(made, max(each.hold for each in made), end)
-                at = backlog.offset(series, end, None)
+                at = backlog.offset(series, end)
                 log.committed(min(each.position for each in made))  # what is in-doubt is read again
-                backlog.forget(end)
             elif until is None or Position(series.files[-1].name, series.files[-1].size) < until:
                 stop.wait(_LOOK_SECONDS)
             else:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import deque
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -40,10 +41,15 @@ from tailrace.schema.user_schema import load
 from tailrace.spark.input.folder import settled
 from tailrace.spark.input.server_log import ServerLog
 from tailrace.spark.record.types import spark_schema, wanted_schema
-from tailrace.spark.stream.filters import table_patterns, taken
+from tailrace.spark.stream.filters import taken
 from tailrace.spark.stream.options import NAMES, Options, refuse_streaming
-from tailrace.spark.stream.reading import SplitPartition, read_changes
-from tailrace.spark.stream.shape import JSON_SCHEMA, RECORD_FIELDS, table_schema
+from tailrace.spark.stream.reading import (
+    JSON_SCHEMA,
+    RECORD_FIELDS,
+    SplitPartition,
+    read_changes,
+    table_schema,
+)
 from tailrace.storage import find
 from tailrace.table_name import TableName
 from tailrace.values.resolve import resolve_table
@@ -58,7 +64,6 @@ if TYPE_CHECKING:
     from tailrace.columns import Split
     from tailrace.schema.letter_case import LowerCase
     from tailrace.spark.stream.filters import Condition
-    from tailrace.storage import LogSeries
     from tailrace.values.schema import Column, TableSchema
 
 _PUSHING: Final = "pyspark.sql.worker.data_source_pushdown_filters"
@@ -185,25 +190,23 @@ def _is_main(module: str) -> bool:
     return spec is not None and spec.name == module
 
 
-def _found(options: Options) -> Sequence[LogSeries]:
-    """The logs; those of a server, up to its present end, copied first."""
+def _splits(options: Options) -> list[Split]:
+    """The splits of the logs; those of a server, up to its present end, are copied first."""
+    catalogue = Catalogue(lowers_names=options.lowers_names)
+    if options.schema is not None:
+        catalogue.given(load(options.schema))
     if not names_server(options.path):
-        return settled(partial(find, options.path, options.keyring))
-    if options.spool is None:
+        found = settled(partial(find, options.path, options.keyring))
+    elif options.spool is not None:
+        found = [ServerLog(Source.parse(options.path), Path(options.spool)).receive()]
+    else:
         raise UsageError(
             "a server is read through a copy of its log: give a folder for it, which driver and"
             ' tasks share, by option("spool", …), or read the folder of tailrace receive'
         )
-    return [ServerLog(Source.parse(options.path), Path(options.spool)).receive()]
-
-
-def _splits(options: Options) -> list[Split]:
-    catalogue = Catalogue(lowers_names=options.lowers_names)
-    if options.schema is not None:
-        catalogue.given(load(options.schema))
     return [
         split
-        for series in _found(options)
+        for series in found
         for split in plan_splits(series, target_bytes=options.split, catalogue=catalogue)
     ]
 
@@ -258,12 +261,8 @@ def defined_columns(options: Options, table: str) -> tuple[tuple[Column, ...], i
         if said.end is None or state is None or state.hidden:
             return None
         made = Table.of(state.definition, said.flavour)
-    except (
-        ConnectionLost,
-        ServerError,
-        SchemaError,
-    ):  # reading the log raises it, or does not need it
-        return None
+    except (ConnectionLost, ServerError, SchemaError):
+        return None  # reading the log raises it, or does not need it
     logged = resolve_table(made.table_map(1), said.flavour).columns
     if arrow_schema(logged) != arrow_schema(made.schema.columns):
         return None
@@ -274,23 +273,20 @@ def newest_columns(options: Options, table: str) -> tuple[tuple[Column, ...], in
     """A table's columns as its newest row has them, and the ``_seq`` of that row."""
     found: list[TableSchema] = []
     asked: dict[str, Any] = {
-        "tables": table_patterns((), table),
+        "tables": (table,),
         "columns": (),
         "verify_checksums": False,
         "statements": options.statements,
         "notice": found.append,
     }
-    newest: pa.RecordBatch | None = None
+    parts: Iterable[Iterable[pa.RecordBatch]]
     if names_server(options.path):
         case: LowerCase = None if options.lowers_names is None else 1 if options.lowers_names else 0
         read = changes(options.path, schema=options.schema, lower_case_table_names=case, **asked)
-        for batch in read.record_batches():
-            newest = batch
-    for split in () if names_server(options.path) else reversed(_splits(options)):
-        for batch in read_split(split, **asked):
-            newest = batch
-        if newest is not None:
-            break
+        parts = [read.record_batches()]
+    else:
+        parts = (read_split(split, **asked) for split in reversed(_splits(options)))
+    newest = next((last[0] for part in parts if (last := deque(part, 1))), None)
     if newest is None:
         raise PipelineError(f"{options.path} has no rows of table {table}")
     shape = _shape(table_of(newest.schema))  # a batch does not say all that the log says of it

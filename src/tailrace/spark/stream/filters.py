@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -37,52 +36,53 @@ _COMPARISONS: Final[dict[type[Filter], Callable[[Any, Any], Any]]] = {
     LessThan: pc.less,
     LessThanOrEqual: pc.less_equal,
 }
-
-
-@dataclass(frozen=True)
-class Condition:
-    """A filter on one of the change record's own fields; ``kind`` is Spark's class."""
-
-    field: str
-    kind: type[Filter]
-    values: tuple[Any, ...]
+Condition = (
+    EqualTo
+    | EqualNullSafe
+    | GreaterThan
+    | GreaterThanOrEqual
+    | LessThan
+    | LessThanOrEqual
+    | In
+    | IsNotNull
+)
+"""A filter of Spark's on one of the change record's own fields."""
 
 
 def taken(filters: Iterable[Filter]) -> tuple[list[Condition], list[Filter]]:
-    """The conditions for those filters that we take, and the filters that are left to Spark."""
-    found = [(each, _condition(each)) for each in filters]
-    left = [each for each, condition in found if condition is None]
-    return [condition for _, condition in found if condition is not None], left
+    """The filters that we take, and those that are left to Spark."""
+    ours: list[Condition] = []
+    left: list[Filter] = []
+    for each in filters:
+        if _is_ours(each):
+            ours.append(each)
+        else:
+            left.append(each)
+    return ours, left
 
 
-def _condition(each: Filter) -> Condition | None:
-    attribute: tuple[str, ...] = getattr(each, "attribute", ())
-    value: Any = getattr(each, "value", None)
-    if len(attribute) != 1 or attribute[0] not in _TEXTS | {_STAMP}:
-        return None
-    name = attribute[0]
-    if isinstance(each, IsNotNull):
-        return Condition(name, IsNotNull, ())
-    if not isinstance(each, In) and type(each) not in _COMPARISONS:
-        return None
-    values = tuple(value) if isinstance(each, In) else (value,)
-    if not all(_fits(name, one) for one in values):
-        return None
-    return Condition(name, type(each), values)
-
-
-def _fits(name: str, value: Any) -> bool:
+def _is_ours(each: Filter) -> TypeGuard[Condition]:
+    """Whether a filter is on one of the change record's own fields, with values of its type."""
+    if not isinstance(each, Condition) or len(each.attribute) != 1:
+        return False
+    name = each.attribute[0]
     if name == _STAMP:
-        return isinstance(value, dt.datetime) and value.tzinfo is not None
-    return isinstance(value, str)
+        return all(isinstance(one, dt.datetime) and one.tzinfo is not None for one in _values(each))
+    return name in _TEXTS and all(isinstance(one, str) for one in _values(each))
+
+
+def _values(each: Condition) -> tuple[Any, ...]:
+    if isinstance(each, IsNotNull):
+        return ()
+    return tuple(each.value) if isinstance(each, In) else (each.value,)
 
 
 def matching(batch: pa.RecordBatch, conditions: Sequence[Condition]) -> pa.RecordBatch:
     """The rows of a batch that meet all conditions."""
     mask: Any = None
     for condition in conditions:
-        column = batch.column(condition.field)
-        if condition.kind is IsNotNull:
+        column = batch.column(condition.attribute[0])
+        if isinstance(condition, IsNotNull):
             found = column.is_valid()
         elif pa.types.is_dictionary(column.type):
             chosen = _compared(column.dictionary, condition)
@@ -94,21 +94,18 @@ def matching(batch: pa.RecordBatch, conditions: Sequence[Condition]) -> pa.Recor
 
 
 def _compared(values: pa.Array, condition: Condition) -> pa.Array:
-    wanted = pa.array(condition.values, values.type)
-    if condition.kind is In:
+    wanted = pa.array(_values(condition), values.type)
+    if isinstance(condition, In):
         return pc.is_in(values, value_set=wanted)
-    return _COMPARISONS[condition.kind](values, wanted[0])
+    return _COMPARISONS[type(condition)](values, wanted[0])
 
 
-def table_patterns(conditions: Iterable[Condition], table: str | None) -> tuple[str, ...] | None:
+def table_patterns(conditions: Iterable[Condition]) -> tuple[str, ...] | None:
     """Patterns of the tables that can have rows which meet the conditions; None for all tables.
 
     They may match more: `matching` decides.
     """
-    databases = _equal_to(conditions, "_db")
-    tables = _equal_to(conditions, "_table")
-    if table is not None:
-        return (table,)
+    databases, tables = _equal_to(conditions, "_db"), _equal_to(conditions, "_table")
     if databases is None and tables is None:
         return None
     return tuple(
@@ -119,9 +116,9 @@ def table_patterns(conditions: Iterable[Condition], table: str | None) -> tuple[
 
 
 def _equal_to(conditions: Iterable[Condition], field: str) -> Sequence[str] | None:
-    for condition in conditions:
-        if condition.field == field and condition.kind in {EqualTo, EqualNullSafe, In}:
-            return condition.values
+    for each in conditions:
+        if each.attribute[0] == field and isinstance(each, EqualTo | EqualNullSafe | In):
+            return _values(each)
     return None
 
 

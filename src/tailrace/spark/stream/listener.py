@@ -18,7 +18,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from tailrace.errors import PipelineError
 from tailrace.printable import printable, size
-from tailrace.spark.input.lag import Lag, Rate, SourceMoment
+from tailrace.spark.input.lag import Rate, SourceMoment
 from tailrace.spark.input.offset import Offset
 
 if TYPE_CHECKING:
@@ -85,7 +85,8 @@ class BinlogListener(StreamingQueryListener):
             return
         run = str(progress.runId)
         rows = progress.numInputRows
-        read = sum(offset.read or 0 for _, offset in offsets) if rows or _is_new(progress) else 0
+        is_new = rows or any(each.startOffset != each.endOffset for each in progress.sources)
+        read = sum(offset.read or 0 for _, offset in offsets) if is_new else 0
         seconds = progress.durationMs.get("triggerExecution", progress.batchDuration) / 1000
         row_rate, byte_rate = self._rates.setdefault(run, Rate()).add(seconds, rows, read)
         moment = StreamMoment(
@@ -96,7 +97,16 @@ class BinlogListener(StreamingQueryListener):
             seconds,
             row_rate,
             byte_rate,
-            tuple(_moment(str(place), offset) for place, offset in offsets),
+            tuple(
+                SourceMoment(
+                    str(place),
+                    str(offset.position),
+                    0 if offset.behind is None else offset.behind.bytes,
+                    0.0 if offset.behind is None else offset.behind.seconds,
+                    offset.gtids,
+                )
+                for place, offset in offsets
+            ),
         )
         self._latest[run] = moment
         self._on_moment(moment)
@@ -135,15 +145,6 @@ def _offset(text: Any) -> Offset | None:
         with suppress(TypeError, ValueError, SyntaxError, AttributeError, PipelineError):
             return Offset.of(read(text))
     return None
-
-
-def _is_new(progress: Any) -> bool:
-    return any(source.startOffset != source.endOffset for source in progress.sources)
-
-
-def _moment(name: str, offset: Offset) -> SourceMoment:
-    lag = offset.behind or Lag(0)
-    return SourceMoment(name, str(offset.position), lag.bytes, lag.seconds, offset.gtids)
 
 
 def _place(source: SourceMoment) -> str:

@@ -7,14 +7,13 @@ log (`Backlog`) and, of a server, the receiver. Tasks get splits and know nothin
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader
 
 from tailrace.errors import PipelineError
 from tailrace.schema.user_schema import load
-from tailrace.spark.input.backlog import Backlog, Limits
+from tailrace.spark.input.backlog import Limits
 from tailrace.spark.input.growing_log import open_log
 from tailrace.spark.input.header_index import INNER_BYTES
 from tailrace.spark.input.offset import Offset
@@ -67,7 +66,6 @@ class StreamReader(DataSourceStreamReader, *BASES):  # type: ignore[misc]
         self._target = target
         self._since = since if options.schema_change == "error" else None
         self._log: GrowingLog | None = None
-        self._backlog: Backlog | None = None
         self._first: Json | None = None
         self._place: Json | None = None
         self._until: Position | None = None
@@ -79,9 +77,9 @@ class StreamReader(DataSourceStreamReader, *BASES):  # type: ignore[misc]
     def initialOffset(self) -> Json:  # noqa: N802 - Spark's name
         """Where a query without a checkpoint begins, found out once."""
         if self._first is None:
-            position = self._opened.begin(self._known)
-            found = self._known.offset(self._opened.look(position), position, position)
-            self._first = found.json()
+            log = self._opened
+            position = log.begin()
+            self._first = log.backlog.offset(log.look(position), position, position).json()
         return self._first
 
     def latestOffset(self, start: Json | None = None, limit: Any = None) -> Json:  # noqa: N802
@@ -97,19 +95,15 @@ class StreamReader(DataSourceStreamReader, *BASES):  # type: ignore[misc]
         position = first.position
         log = self._opened
         limits = Limits() if type(limit).__name__ == "ReadAllAvailable" else self._limits
-        series, end = log.next_end(self._known, first, limits, fresh=fresh)
+        series, end = log.next_end(first, limits, fresh=fresh)
         if fresh and log.is_full and not BASES:
             print(_FULL, file=sys.stderr, flush=True)  # noqa: T201 - as above
         if self._until is not None:
             end = min(end, max(self._until, position))
         if end == position:
             return given
-        offset = replace(
-            self._known.offset(series, end, position if first.since == position else None),
-            read=self._known.size(position, end),
-            behind=self._known.behind(series, end),
-        )
-        return offset.json()
+        since = position if first.since == position else None
+        return log.backlog.offset(series, end, since, after=position).json()
 
     def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
         """The splits between two offsets, the same whenever it is asked."""
@@ -120,12 +114,13 @@ class StreamReader(DataSourceStreamReader, *BASES):  # type: ignore[misc]
         begin = last.since or first.position
         if last.position < begin:
             raise PipelineError(f"the checkpoint has a batch from {begin} back to {last.position}")
-        series = self._opened.look(begin)
+        log = self._opened
+        series = log.look(begin)
         if begin == first.position:
             first.check(series)
         last.check(series)
-        self._known.reach(series, begin, last.position)
-        splits = self._known.splits(series, begin, last.position, self._options.split)
+        log.backlog.reach(series, begin, last.position)
+        splits = log.backlog.splits(series, begin, last.position, self._options.split)
         return [SplitPartition(split) for split in splits]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -135,8 +130,6 @@ class StreamReader(DataSourceStreamReader, *BASES):  # type: ignore[misc]
     def commit(self, end: Json) -> None:
         """What is before an offset will not be read again."""
         place = Offset.of(end).position
-        if self._backlog is not None:
-            self._backlog.forget(place)
         if self._log is not None:
             self._log.committed(place)
 
@@ -155,15 +148,15 @@ class StreamReader(DataSourceStreamReader, *BASES):  # type: ignore[misc]
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """What the log has by now is all that the query reads."""
-        self._until = self._known.whole(self._opened.upto_now())
+        self._until = self._opened.backlog.whole(self._opened.upto_now())
 
     def reportLatestOffset(self) -> Json | None:  # noqa: N802 - Spark's name
         """How far the log goes, for the query's progress."""
         if self._place is None or self._log is None:
             return None
         series = self._log.look(Offset.of(self._place).position)
-        end = self._known.end
-        return None if end is None else self._known.offset(series, end, None).json()
+        backlog = self._log.backlog
+        return None if backlog.end is None else backlog.offset(series, backlog.end).json()
 
     # --- the log ---------------------------------------------------------------------------------
 
@@ -172,18 +165,14 @@ class StreamReader(DataSourceStreamReader, *BASES):  # type: ignore[misc]
         if self._log is None:
             asked = self._options
             self._log = open_log(
-                asked.path, asked.keyring, asked.start, asked.spool, asked.spool_limit
-            )
-        return self._log
-
-    @property
-    def _known(self) -> Backlog:
-        if self._backlog is None:
-            asked = self._options
-            self._backlog = Backlog(
-                () if asked.schema is None else load(asked.schema),
-                self._opened.saved(asked.index),
-                min(asked.split, INNER_BYTES),
+                asked.path,
+                asked.keyring,
+                asked.start,
+                asked.spool,
+                asked.spool_limit,
+                given=() if asked.schema is None else load(asked.schema),
+                index=asked.index,
+                inner=min(asked.split, INNER_BYTES),
                 lowers_names=asked.lowers_names,
             )
-        return self._backlog
+        return self._log
