@@ -35,12 +35,14 @@ from tailrace.table_name import TableName
 from tailrace.values.schema import ColumnDefinition, TableDefinition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
     from tailrace.columns import Split, TableChange
     from tailrace.live.url import Source
     from tailrace.spark.manifest.manifest import Manifest
-    from tailrace.spark.mirror.splits import Written
+    from tailrace.spark.manifest.manifest import TableState as LakeTable
+    from tailrace.spark.manifest.status import Status
+    from tailrace.spark.mirror.decode import Written
     from tailrace.spark.state.changelog import Named, Unnamed
     from tailrace.values.schema import TableSchema
 
@@ -311,8 +313,7 @@ class AskedNames:
         for source, tables in self._waiting(manifest).items():
             known = self._answers.setdefault(source, {})
             self._ask(source, {each: known.get(each) for each in tables.values()})
-            state = manifest.sources[source]
-            here = state.position
+            here = manifest.sources[source].position
             ready = {
                 key: answer
                 for key, table in tables.items()
@@ -372,11 +373,9 @@ class AskedNames:
     def _waiting(self, manifest: Manifest) -> dict[str, dict[str, TableName]]:
         """The tables that are to be asked for, by source and key."""
         found: dict[str, dict[str, TableName]] = {}
-        for key, state in with_status(manifest.tables):
-            status = state.set_aside
-            if status is None or not status.unnamed or key in self._given_up:
-                continue
-            if state.source in self._servers and state.source in manifest.sources:
+        for key, state, _ in _unnamed(manifest):
+            is_known = state.source in self._servers and state.source in manifest.sources
+            if is_known and key not in self._given_up:
                 found.setdefault(state.source, {})[key] = state.full_name
         return found
 
@@ -388,11 +387,18 @@ def first_needed(manifest: Manifest, source: str) -> str | None:
         return None
     places = [
         at
-        for _, table in with_status(manifest.tables)
-        if table.source == source and (status := table.set_aside) is not None and status.unnamed
+        for _, table, status in _unnamed(manifest)
+        if table.source == source
         for at in status.parts.values()
     ]
     if not places:
         return None
     place = min(places, key=in_order)
     return Position.parse(place).file if place else next(iter(state.files), state.file)
+
+
+def _unnamed(manifest: Manifest) -> Iterator[tuple[str, LakeTable, Status]]:
+    """The tables that are set aside until their servers are asked, by key, and their status."""
+    for key, state in with_status(manifest.tables):
+        if (status := state.set_aside) is not None and status.unnamed:
+            yield key, state, status
