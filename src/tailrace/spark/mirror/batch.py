@@ -7,8 +7,9 @@ import time
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from tailrace.position import Position, sequence_at
 from tailrace.printable import printable
 from tailrace.schema.catalogue_json import from_json, to_json
 from tailrace.spark.lake.asides import STATES, Asides, since
@@ -51,17 +52,12 @@ if TYPE_CHECKING:
     from tailrace.spark.state.changelog import ChangeFile
 
 
-_NEVER: Final = 1 << 127
-"""More than any `_seq`."""
-
-
 @dataclass(frozen=True)
 class Again:
     """Tables that were set aside and are taken up again; without ``keys`` a batch is of all tables.
 
-    ``names`` are the tables whose rows that takes. A table's changelog lacks the rows
-    from the ``_seq`` on that ``changelog`` has for it, if any. Tables in ``anew`` are made again
-    from nothing. What needs rows that ``strangers``, by table's name, had before, fails. The tables
+    ``names`` are the tables whose rows that takes. Tables in ``anew`` are made again from nothing.
+    What needs rows that ``strangers``, by table's name, had before, fails. The tables
     are taken to the position ``reached``, from which on they are still set aside; where it is
     empty, to the end.
     ``answers`` are what the server said about them; ``offers`` receives what the log tells of those
@@ -74,7 +70,6 @@ class Again:
 
     keys: frozenset[str] | None = None
     names: frozenset[TableName] | None = None
-    changelog: Mapping[str, int] = field(default_factory=dict)
     anew: frozenset[str] = frozenset()
     strangers: frozenset[str] = frozenset()
     reached: str = ""
@@ -408,13 +403,18 @@ class Batch:
         return found
 
     def _landing(self, key: str, files: Sequence[ChangeFile]) -> Sequence[ChangeFile]:
-        """The files that go to a table's changelog."""
+        """The files that go to a table's changelog: of one that is taken up those that it lacks."""
         again = self.again
         if self._asides.stands(key, "changelog") or not again.has(key):
             return ()
         if again.keys is None or key in again.anew or "changelog" not in self._options.keep:
             return files
-        return [file for file in files if file.first >= again.changelog.get(key, _NEVER)]
+        status = self._store.manifest.tables[key].set_aside
+        at = None if status is None else status.parts.get("changelog")
+        if at is None:
+            return ()
+        least = sequence_at(Position.parse(at)) if at else 0
+        return [file for file in files if file.first >= least]
 
     def _fail(self, table: SourceTable, cause: Failure, *, all: bool = False) -> None:  # noqa: A002 - as `Asides.fail` calls it
         """Set a table aside that may be new to the lake; its cause has names of its source."""

@@ -74,13 +74,15 @@ class SplitJob:
 
 
 class Written(NamedTuple):
-    """The changelog files of a split, and the tables that it has rows of, where these are kept.
+    """The changelog files of a source's split, and the tables that it has rows of, where these are
+    kept.
 
     ``failed`` has the tables of which there is no file, and why; ``unnamed`` those of which rows
     were left out, ``lacking`` those of which updates lack columns, and ``by_log`` those whose
     columns the log names, where few are read.
     """
 
+    source: str
     files: list[ChangeFile]
     met: frozenset[TableName] = frozenset()
     failed: tuple[tuple[TableName, Failure], ...] = ()
@@ -141,6 +143,7 @@ def _written(job: SplitJob, files: ChangelogFiles) -> Written:
         job.folder.mkdir(parents=True, exist_ok=True)
         np.save(path, np.concatenate(quiet))
     return Written(
+        split.source,
         written,
         frozenset(job.tables.met or ()),
         unnamed=tuple(files.unnamed.items()),
@@ -191,7 +194,8 @@ def decode(
     jobs = [
         SplitJob(
             replace(split, changes=()),  # what statements did is worked out here
-            *(tables.with_also(followed[source].read), batches.statements),
+            tables.with_also(followed[source].read),
+            batches.statements,
             folder,
             found.to,
             options.shards,
@@ -215,15 +219,14 @@ def decode(
     if new is not None:
         every = [*taken.values(), *batches.every.values()]
         new.read(_tables_of(every).union(*(each.met for each in results)))
-    parts = [(job.split.source, each) for job, each in zip(jobs, results, strict=True)]
-    for source, each in parts:
+    for each in results:
         if each.skipped is not None:
-            known = found.skipped.get(source)
-            found.skipped[source] = each.skipped if known is None else known + each.skipped
+            known = found.skipped.get(each.source)
+            found.skipped[each.source] = each.skipped if known is None else known + each.skipped
     missing = {
         source: missing_names(
             again.every or taken[source].splits,
-            [each for name, each in parts if name == source],
+            [each for each in results if each.source == source],
             again.answers,
             dict(options.keys),
         )
@@ -233,16 +236,15 @@ def decode(
         again.offers.update(one.offers)
     bare = {source: each.bare for source, each in missing.items() if each.bare}
     more = [_as_it_is(job, missing[job.split.source]) for job in jobs if job.split.source in bare]
-    read = batches.workers.run(write_split, more, sum(job.reads for job in more))
-    nameless = [(job.split.source, each) for job, each in zip(more, read, strict=True)]
-    found.written |= {Path(file.path) for _, each in parts + nameless for file in each.files}
-    parts = [(source, _without(each, bare.get(source, ()))) for source, each in parts] + nameless
-    for source, each in parts:
+    nameless = batches.workers.run(write_split, more, sum(job.reads for job in more))
+    found.written |= {Path(file.path) for each in results + nameless for file in each.files}
+    parts = [_without(each, bare.get(each.source, ())) for each in results] + nameless
+    for each in parts:
         for file in sorted(each.files, key=lambda one: one.first):
-            found.files.setdefault(options.key(source, file.name), []).append(file)
+            found.files.setdefault(options.key(each.source, file.name), []).append(file)
         if each.quiet is not None:
-            found.quiet.setdefault(source, []).append(each.quiet)
-    failed = [(source, *one, True) for source, each in parts for one in each.failed]
+            found.quiet.setdefault(each.source, []).append(each.quiet)
+    failed = [(each.source, *one, True) for each in parts for one in each.failed]
     for source, names in missing.items():
         failed += [(source, *one, False) for one in names.failed.items()]
     check_sources(

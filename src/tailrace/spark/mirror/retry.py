@@ -10,13 +10,13 @@ began, the table is recreated from nothing.
 from __future__ import annotations
 
 import shutil
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tailrace.constants import MAGIC
 from tailrace.errors import LogPurged, UsageError
-from tailrace.position import Position, sequence_at
+from tailrace.position import Position
 from tailrace.spark.input.cursor import Taken
 from tailrace.spark.input.server_log import ServerLog
 from tailrace.spark.input.start_position import SUFFIX, load
@@ -183,15 +183,9 @@ class _Retry:
         if reached and self.answers:
             every = self._cursor(series, place).upto(self._end.position)
         names = earlier_names(splits, {str(each.full_name) for each in map(self._state, keys)})
-        changelog = {}
-        for key in keys:
-            status = self._state(key).set_aside
-            if status is not None and (since := status.parts.get("changelog")) is not None:
-                changelog[key] = sequence_at(Position.parse(since)) if since else 0
         again = Again(
             keys,
             frozenset(map(TableName.parse, names)),
-            changelog,
             keys if anew else frozenset(),
             self._strangers(splits, names, keys) if place else frozenset(),
             reached,
@@ -278,7 +272,9 @@ class _Retry:
 
     @contextmanager
     def _log(self, place: str, *, needed: bool = True) -> Iterator[LogSeries]:
-        """The source's log from a place on; an empty one where it is not ``needed`` and gone."""
+        """The source's log from a place on, received once more where it is a server's and no longer
+        here; an empty one where it is not ``needed`` and gone.
+        """
         name = Position.parse(place).file if place else self._first
         series = self._sources.series(self.source)
         found = None if series is None else _from(series, name)
@@ -288,7 +284,10 @@ class _Retry:
             if logs is not None:
                 folder = logs.folder.with_name(f"{logs.folder.name}{AGAIN}")
                 copy = ServerLog(logs.source, within(self._store.sources, folder))
-                found = self._received(copy, name)
+                shutil.rmtree(copy.folder, ignore_errors=True)
+                with suppress(LogPurged):  # the server no longer has it
+                    received = copy.receive(Position(name, len(MAGIC)), self.batches.tell)
+                    found = _from(LogSeries(self.source, received.files), name)
             if found is None and needed:
                 raise LogPurged(
                     f"{', '.join(sorted(self.keys))}: the log of source {self.source} is no longer"
@@ -299,15 +298,6 @@ class _Retry:
         finally:
             if copy is not None:
                 shutil.rmtree(copy.folder, ignore_errors=True)
-
-    def _received(self, copy: ServerLog, name: str) -> LogSeries | None:
-        """A server's log from a file on, received once more; None where it no longer has it."""
-        shutil.rmtree(copy.folder, ignore_errors=True)
-        try:
-            received = copy.receive(Position(name, len(MAGIC)), self.batches.tell)
-        except LogPurged:
-            return None
-        return _from(LogSeries(self.source, received.files), name)
 
 
 def _from(series: LogSeries, name: str) -> LogSeries | None:

@@ -162,29 +162,29 @@ def missing_names(
         first, last = cause[0].first, max(each.last for each in every)
         answer, named = answers.get(table), by_log.get(table)
         fate = _fate(changes, table, every[0].first)
-        again, lacks = True, table not in left_out
+        lacks = table not in left_out
+        offer: Answer | None = None
         if fate.gone:
             found.bare.add(table)
             found.failed.pop(table, None)
             found.offers.pop(table, None)
             continue
-        if answer is None or answer.by_log:
-            again = answer is None
-        elif named is not None and table not in lacking and _fits(named, every, fate):
-            learned = Learned(_state(named.table), _place(splits, max(last, named.first)))
-            found.offers[table] = Answer(learned, end=learned.end, by_log=True)
-        elif fate.renamed is not None:
-            found.offers[table] = _other(splits, fate.name, fate.renamed)
-        else:
-            again = False
-        if again:
+        if answer is not None and not answer.by_log:
+            if named is not None and table not in lacking and _fits(named, every, fate):
+                learned = Learned(_state(named.table), _place(splits, max(last, named.first)))
+                offer = Answer(learned, end=learned.end, by_log=True)
+            elif fate.renamed is not None:
+                offer = _other(splits, fate.name, fate.renamed)
+        if offer is not None:
+            found.offers[table] = offer
+        if answer is None or offer is not None:
             found.failed[table] = _unread(splits, first, lacks=lacks, unnamed=True)
-        elif answer is not None and answer.learned is None:
+        elif answer.learned is None:
             why = _untold(answer.reason, lacks=table in lacking)
             found.failed[table] = _unread(splits, first, why, lacks=lacks)
         elif fate.changed is not None:
             found.failed[table] = _changed(splits, first, fate.changed, lacks=lacks)
-        elif answer is not None and answer.learned is not None:
+        else:
             why = _misfit(every[0], answer.learned)
             found.failed[table] = _unread(splits, first, why, lacks=lacks)
     return found
