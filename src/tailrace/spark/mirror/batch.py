@@ -398,7 +398,7 @@ class Batch:
         tables = {key: each for key, each in tables.items() if key in alive}
         found = statuses(self._store.manifest, self.taken, tables)
         if self.batches.new is not None and not self.checked:
-            whole, every = not self.batches.partly, self.batches.every
+            every, whole = self.batches.every, self.batches.whole
             self.batches.new.check(self._store.manifest, found, tables, every, whole=whole)
         return found
 

@@ -74,8 +74,8 @@ class Batches:
     most: int
     stop: threading.Event
     on_moment: Callable[[Moment], None] | None
-    partly: bool = field(default=False, init=False)
-    """Whether more of servers' logs is to come that was there when this run began."""
+    whole: bool = field(default=True, init=False)
+    """Whether what servers' logs had when this run began is taken; following, at each batch."""
     every: Mapping[str, Taken] = field(default_factory=dict, init=False)
     """All that was taken last; a batch may be of a part of it."""
     _looked: float = field(default=-math.inf, init=False)
@@ -108,7 +108,7 @@ class Batches:
             caught_up = sources.caught_up  # before the look: that sees as much, then
             sources.look(enough)
             self.cascades.look(sources.cursors.values())
-            self.partly = not (self.follow or caught_up)
+            self.whole = self.follow or caught_up
             report: MirrorReport | None = None
             self._is_overtaken = False
             new = not store.manifest.version and (caught_up or sources.waiting)

@@ -136,7 +136,7 @@ class _Retry:
 
     def run(self) -> None:
         """Take them up: from what the lake has, or where that fails from nothing."""
-        first, start = self._first, self.places[0]
+        start = self.places[0]
         rest = self.keys - self._store.take_rest(self.keys).keys()
         if rest:
             with self._log(start) as series:
@@ -145,13 +145,8 @@ class _Retry:
         left = frozenset(key for key in self.keys & asides.keys() if not asides[key].unnamed)
         if left and start and not self.answers:
             with self._log("", needed=False) as series:
-                if series.files and series.files[0].name == first:
+                if series.files:
                     self._again(series, left, "", anew=True)
-
-    @property
-    def _first(self) -> str:
-        """The first file that the lake has of the source."""
-        return next(iter(self._end.files), self._end.file)
 
     def _state(self, key: str) -> TableState:
         return self._store.manifest.tables[key]
@@ -275,7 +270,8 @@ class _Retry:
         """The source's log from a place on, received once more where it is a server's and no longer
         here; an empty one where it is not ``needed`` and gone.
         """
-        name = Position.parse(place).file if place else self._first
+        first = next(iter(self._end.files), self._end.file)  # that the lake has of the source
+        name = Position.parse(place).file if place else first
         series = self._sources.series(self.source)
         found = None if series is None else _from(series, name)
         logs = self._sources.received.get(self.source) if found is None else None
