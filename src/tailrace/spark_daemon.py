@@ -34,7 +34,7 @@ def main() -> None:
     sys.path[:] = [entry for entry in sys.path if not _is_archive(entry)]
     for entry in [entry for entry in sys.path_importer_cache if _is_archive(entry)]:
         del sys.path_importer_cache[entry]
-    import_module("tailrace.spark.mirror.splits")
+    import_module("tailrace.spark.mirror.decode")
     runpy.run_module("pyspark.daemon", run_name="__main__", alter_sys=True)
 
 

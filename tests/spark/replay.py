@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from tailrace.columns import plan_splits
 from tailrace.errors import PipelineError
 from tailrace.spark.manifest.making import Making
-from tailrace.spark.mirror.splits import SplitJob, write_split
+from tailrace.spark.mirror.decode import SplitJob, write_split
 from tailrace.spark.parquet.deleted import NO_ROWS, joined
 from tailrace.spark.parquet.file import DataFolder
 from tailrace.spark.state.current.build import build

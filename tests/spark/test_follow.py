@@ -56,10 +56,10 @@ def test_lag_has_what_came_during_the_batch(source, tmp_path, monkeypatch):
     mark(source)
     grown = []
     copies = tmp_path / "lake" / "_tailrace" / "sources"
-    real = Batches.run
+    real = Batches.commit
 
-    def run(self, taken, seconds=None):
-        report = real(self, taken, seconds)
+    def commit(self, taken, again=None, spent=None):
+        report = real(self, taken, again, spent)
         if not grown:
             log = source.binlogs()[-1]
             before = log.stat().st_size
@@ -73,7 +73,7 @@ def test_lag_has_what_came_during_the_batch(source, tmp_path, monkeypatch):
             )
         return report
 
-    monkeypatch.setattr(Batches, "run", run)
+    monkeypatch.setattr(Batches, "commit", commit)
     with Follow(url_of(source), tmp_path / "lake", tables="follow.*") as following:
         following.wait_for(lambda: following.moments and following.moments[-1].batches > 1)
         following.wait_for(lambda: caught_up(following))
@@ -97,14 +97,14 @@ def test_what_comes_during_a_batch_waits_for_the_trigger(tmp_path, monkeypatch):
     first, second, *_ = sorted((SHOP / "mysql").glob("binlog.0*"))
     (tmp_path / "logs").mkdir()
     shutil.copy(first, tmp_path / "logs")
-    real, moments, stop = Batches.run, [], Asked()
+    real, moments, stop = Batches.commit, [], Asked()
 
-    def run(self, taken, seconds=None):
-        report = real(self, taken, seconds)
+    def commit(self, taken, again=None, spent=None):
+        report = real(self, taken, again, spent)
         shutil.copy(second, tmp_path / "logs")
         return report
 
-    monkeypatch.setattr(Batches, "run", run)
+    monkeypatch.setattr(Batches, "commit", commit)
     mirror(
         tmp_path / "logs",
         tmp_path / "lake",
@@ -191,16 +191,16 @@ def test_what_makes_no_sense(tmp_path):
 def test_others_that_keep_writing_to_the_lake_are_waited_for(source, lake, monkeypatch):
     """What was read is tried again at later triggers, and nothing of it is left out or twice."""
     failed = []
-    run = Batches.run
+    commit = Batches.commit
 
-    def refused(self, taken, seconds=None):
+    def refused(self, taken, again=None, spent=None):
         if len(failed) < 4:
             failed.append(taken)
             raise LakeChanged("others have written")
-        return run(self, taken, seconds)
+        return commit(self, taken, again, spent)
 
     source.execute("CREATE DATABASE IF NOT EXISTS follow")
-    monkeypatch.setattr(Batches, "run", refused)
+    monkeypatch.setattr(Batches, "commit", refused)
     with Follow(url_of(source), lake, tables=["follow.*"], spark=no_spark) as following:
         following.wait_for(lambda: len(failed) >= 2)
         mark(source)

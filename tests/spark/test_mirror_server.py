@@ -119,7 +119,7 @@ def test_a_run_that_dies_keeps_what_it_received(fresh_server, tmp_path):
     server.settle()
     url = f"mysql://root@127.0.0.1:{server.port}"
 
-    dies = mock.patch.object(Batches, "run", side_effect=PipelineError("no Spark today"))
+    dies = mock.patch.object(Batches, "commit", side_effect=PipelineError("no Spark today"))
     with dies, pytest.raises(PipelineError, match="no Spark today"):
         mirror(url, tmp_path / "lake")
     assert [path.name for path in kept(tmp_path / "lake")] == [

@@ -9,7 +9,7 @@ from tailrace.cli.mirror.command import mirror as command
 from tailrace.errors import ConnectionLost
 from tailrace.spark import mirror
 from tailrace.spark.lake.reading import LakeView
-from tailrace.spark.mirror import loop, unnamed
+from tailrace.spark.mirror import batches, unnamed
 from tailrace.spark.verify import verify
 from tests.spark.following import FLAVOURS, Follow, read, url_of, values
 from tests.spark.history.landing import in_this_process
@@ -171,7 +171,7 @@ def test_taken_up_once_they_are_told(server, database, tmp_path):
 def test_killed_before_it_was_asked(server, database, lake, capsys):
     kept = {"format": "delta", "keep": ["changelog", "current", "history"]}
     server.execute(ROWS.format(database))
-    dies = mock.patch.object(loop, "take_up_named", side_effect=KeyboardInterrupt)
+    dies = mock.patch.object(batches, "take_up_named", side_effect=KeyboardInterrupt)
     with dies, pytest.raises(KeyboardInterrupt):
         land(server, lake, database, **kept)
     status = LakeView.open(lake).manifest.tables[f"{database}.wide"].set_aside

@@ -1,5 +1,6 @@
 """Which update mode a lake has, and what a batch does where others write to its tables meanwhile."""
 
+from dataclasses import fields
 from types import SimpleNamespace
 
 import pytest
@@ -8,7 +9,7 @@ from tailrace.errors import LakeChanged, PipelineError, UsageError
 from tailrace.spark.lake.lake import open_store
 from tailrace.spark.manifest.lake_options import LakeOptions
 from tailrace.spark.manifest.manifest import Manifest
-from tailrace.spark.mirror.batch import Batch, Setting
+from tailrace.spark.mirror.batch import Batch
 from tailrace.spark.mirror.batches import Batches
 from tests.spark.history.landing import land
 from tools.shop import SHOP
@@ -55,14 +56,15 @@ def batches(monkeypatch, failures):
     monkeypatch.setattr(Batch, "run", run)
     made = LakeOptions.of({"format": "delta"})
     store = SimpleNamespace(manifest=Manifest(), discard=lambda: None)
-    return Batches(Setting(store, made, None, lambda *_: None)), tried
+    others = dict.fromkeys(each.name for each in fields(Batches) if each.init)
+    return Batches(**{**others, "store": store, "options": made}), tried
 
 
 def test_a_batch_is_made_again_where_others_were_first(monkeypatch):
     work, tried = batches(monkeypatch, 2)
-    assert work.run({}) == {}
+    assert work.commit({}) == {}
     assert len(tried) == 3
     work, tried = batches(monkeypatch, 3)
     with pytest.raises(LakeChanged):
-        work.run({})
+        work.commit({})
     assert len(tried) == 3

@@ -7,11 +7,12 @@ import time
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING
 
+from tailrace.position import Position, sequence_at
 from tailrace.printable import printable
 from tailrace.schema.catalogue_json import from_json, to_json
-from tailrace.spark.lake.asides import Asides, since
+from tailrace.spark.lake.asides import STATES, Asides, since
 from tailrace.spark.lake.plan import Made
 from tailrace.spark.manifest.damage import reading
 from tailrace.spark.manifest.manifest_json import with_status
@@ -19,16 +20,11 @@ from tailrace.spark.mirror.complete import statuses
 from tailrace.spark.mirror.decode import check_sources, decode
 from tailrace.spark.mirror.helper_tables import Followed, follow, is_helper, left_over
 from tailrace.spark.mirror.report import report_of
-from tailrace.spark.mirror.statements import (
-    between,
-    first_statement,
-    placed,
-    restarts,
-)
+from tailrace.spark.mirror.statements import Cut, between, first_statement, placed, restarts
 from tailrace.spark.state.cascade.build import carry_out
 from tailrace.spark.state.cascade.keys import links_of
-from tailrace.spark.state.current import patching
 from tailrace.spark.state.current.build import build
+from tailrace.spark.state.current.patching import DEFAULT_PATCHES
 from tailrace.spark.state.current.timeline import is_named
 from tailrace.spark.state.failure import Failure, check_writable, failure
 from tailrace.spark.state.history import build_history
@@ -41,42 +37,30 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from tailrace.columns import Split, TableChange
-    from tailrace.position import Position
     from tailrace.schema.catalogue import Catalogue
-    from tailrace.schema.tables import TableState as GivenTable
     from tailrace.spark.input.cursor import Taken
-    from tailrace.spark.input.server_log import Progress
-    from tailrace.spark.lake.lake import Lake
-    from tailrace.spark.manifest.lake_options import LakeOptions
     from tailrace.spark.manifest.manifest import SourceState, Status
-    from tailrace.spark.mirror.complete import CompleteTables
+    from tailrace.spark.mirror.batches import Batches
     from tailrace.spark.mirror.decode import Decoded
     from tailrace.spark.mirror.report import MirrorReport
     from tailrace.spark.mirror.unnamed import Answer
-    from tailrace.spark.mirror.wanted import WantedTables
     from tailrace.spark.parquet.deleted import DeletedRows
     from tailrace.spark.parquet.file import DataFolder
     from tailrace.spark.runtime.tasks import Given, Result
-    from tailrace.spark.runtime.workers import Workers
     from tailrace.spark.state.built import Built, State
     from tailrace.spark.state.changelog import ChangeFile
-    from tailrace.values.schema import TableDefinition
-
-
-_NEVER: Final = 1 << 127
-"""More than any `_seq`."""
 
 
 @dataclass(frozen=True)
 class Again:
     """Tables that were set aside and are taken up again; without ``keys`` a batch is of all tables.
 
-    ``names`` are the tables whose rows that takes. A table's changelog lacks the rows
-    from the ``_seq`` on that ``changelog`` has for it, if any. Tables in ``anew`` are made again
-    from nothing. What needs rows that ``strangers``, by table's name, had before, fails. The tables
+    ``names`` are the tables whose rows that takes. Tables in ``anew`` are made again from nothing.
+    What needs rows that ``strangers``, by table's name, had before, fails. The tables
     are taken to the position ``reached``, from which on they are still set aside; where it is
     empty, to the end.
-    ``answers`` are what the server said about them. ``every`` are the splits to the end, of which
+    ``answers`` are what the server said about them; ``offers`` receives what the log tells of those
+    that are still without names. ``every`` are the splits to the end, of which
     the batch may take some: a later statement shows that an answer is not of these rows.
     ``known`` is the schema history with these answers, at the start of the file up to which the
     lake has the source.
@@ -85,11 +69,11 @@ class Again:
 
     keys: frozenset[str] | None = None
     names: frozenset[TableName] | None = None
-    changelog: Mapping[str, int] = field(default_factory=dict)
     anew: frozenset[str] = frozenset()
     strangers: frozenset[str] = frozenset()
     reached: str = ""
     answers: Mapping[TableName, Answer] = field(default_factory=dict)
+    offers: dict[TableName, Answer] = field(default_factory=dict)
     every: Sequence[Split] = ()
     known: Catalogue | None = None
     also: frozenset[TableName] = frozenset()
@@ -108,67 +92,26 @@ class Again:
         return self.has(key) and key not in self.anew
 
 
-class Cut(Exception):
-    """A batch is to be cut in two at a place in a source's log."""
-
-    def __init__(self, source: str, place: Position) -> None:
-        super().__init__(source, place)
-        self.source = source
-        self.place = place
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What the batches of a run have in common.
-
-    ``tell`` is told how far a batch is, as `mirror`'s ``progress``, also from other threads.
-    ``wanted`` and ``complete`` look at the tables of a new lake. ``servers`` are the sources that
-    can be asked for columns which the log does not name: their tables have no rows without names
-    (`tailrace.spark.mirror.unnamed`). ``given`` are definitions of tables that the user gave.
-    ``statements`` is as in `mirror`.
-    """
-
-    store: Lake
-    options: LakeOptions
-    workers: Workers
-    tell: Progress
-    wanted: WantedTables | None = None
-    complete: CompleteTables | None = None
-    servers: Collection[str] = ()
-    given: Sequence[TableDefinition | GivenTable] = ()
-    statements: Literal["error", "skip"] = "error"
-
-    @property
-    def applies(self) -> bool:
-        """Whether what foreign keys do is carried out."""
-        return self.options.cascades == "apply"
-
-
 @dataclass
 class Batch:
     """What was ``taken`` of each source, to be made and committed once.
 
-    It is a part of what is taken in ``every``. ``again`` says which tables are taken up, if that is
-    what it is for. It ``looks`` at all tables for what others did to them, or at its own alone.
-    With ``cuts`` it is to be cut where a statement ends a table's state. ``checks`` decides whether
-    a new lake may begin so; ``partly``: more is to come that was there when the run began.
+    ``again`` says which tables are taken up, if that is what it is for. It ``looks`` at all tables
+    for what others did to them, or at its own alone. With ``cuts`` it is to be cut where a
+    statement ends a table's state. ``checked``: whether a new lake may begin so.
     """
 
-    setting: Setting
+    batches: Batches
     taken: Mapping[str, Taken]
     again: Again
-    every: Mapping[str, Taken]
     looks: bool
     cuts: bool
-    checks: CompleteTables | None
-    partly: bool
-    offers: dict[TableName, Answer] = field(default_factory=dict, init=False)
-    """What the log tells of tables that are still without names."""
+    checked: bool
     looked: bool = field(default=False, init=False)
     """Whether it has looked at all tables."""
 
     def __post_init__(self) -> None:
-        self._store, self._options = self.setting.store, self.setting.options
+        self._store, self._options = self.batches.store, self.batches.options
         self._key = self._options.key
         self._followed: dict[str, Followed] = {}
         """The tables of each source that the batch reads although they are not selected."""
@@ -177,10 +120,16 @@ class Batch:
         self._tables: dict[str, SourceTable] = {}
         """The tables that were built, by key."""
 
-    def run(self, seconds: dict[str, float]) -> MirrorReport:
-        """Make and commit it; ``seconds`` were spent before, by phase. Raises also `Cut`."""
-        store, again, taken = self._store, self.again, self.taken
-        laps = _Laps(dict(seconds))
+    def run(self, spent: dict[str, float]) -> MirrorReport:
+        """Make and commit it; ``spent`` are seconds from before, by phase. Raises also `Cut`."""
+        store, again, taken, tell = self._store, self.again, self.taken, self.batches.tell
+        clock, seconds = time.perf_counter(), dict(spent)
+
+        def lap(phase: str) -> None:
+            nonlocal clock
+            begun, clock = clock, time.perf_counter()
+            seconds[phase] = clock - begun
+
         for source, each in taken.items():
             self._followed[source] = self._follow(source, each)
             for key, (at, change) in restarts(store.manifest, source, each.splits).items():
@@ -189,33 +138,47 @@ class Batch:
         retried = again.keys or frozenset(self._restarts)
         self._asides = Asides(store.manifest, self._options.keep, retried, again.reached)
         places = store.begin()
-        decoded = self._decoded()
+        decoded = decode(self.batches, taken, again, self._asides, self._followed)
         self._touched = self._concerned(decoded)
         aside = (again.keys or frozenset()) - again.anew
         keys = None if self.looks else self._of_all_sources(self._touched)
         unusable = store.refresh(self._in_tasks, aside, keys)
         if store.places is not places:  # tables of others' files have become ours again
-            decoded = self._decoded()
+            decoded = decode(self.batches, taken, again, self._asides, self._followed)
         self.looked = self.looks
         self._asides = replace(self._asides, before=store.manifest)
         for key, cause in unusable.items():
             if key not in again.anew:
                 self._asides.fail_state(key, store.manifest.tables[key], cause)
-        laps.lap("read")
+        lap("read")
         with reading(f"what the lake {store.label} has"):
-            made = self._made(decoded, laps)
+            sources = self._changes(decoded)
+            followers: frozenset[str] = frozenset()
+            if self.batches.applies:
+                sources, followers = self._carried_out(decoded, sources)
+                lap("cascades")
+            patches = DEFAULT_PATCHES if self._options.update_mode == "merge-on-read" else None
+            makes: dict[str, Callable[..., dict[SourceTable, Built]]]
+            makes = {"current": partial(build, patches=patches), "history": build_history}
+            built: dict[str, dict[str, Built]] = {part: {} for part in makes}
+            for part, make in makes.items():
+                if part in self._options.keep:
+                    folder = store.staging / part
+                    folder.mkdir()
+                    found = make([*sources.values()], self._in_tasks, folder)
+                    built[part] = self._by_key(found)
+                    lap(part)
+            made = self._made(decoded, built["current"], built["history"], followers)
             if again.keys is None:
                 made = replace(made, incomplete=self._incomplete(made))
+            if self.cuts:
                 self._cut_where_tables_end(made)
-            self.setting.tell("commit", 0, 1)
+            tell("commit", 0, 1)
             manifest = store.commit(made, self._in_tasks)
-        self.setting.tell("commit", len(manifest.tables), len(manifest.tables))
-        laps.lap("commit")
+        tell("commit", len(manifest.tables), len(manifest.tables))
+        lap("commit")
         size = sum(split.end - split.start for each in taken.values() for split in each.splits)
-        landed = {key: made.files[key] for key in made.files if key in manifest.tables}
-        report = report_of(
-            manifest, landed, made.built, made.histories, size, laps.seconds, self._restarts.keys()
-        )
+        report = report_of(manifest, made, size, seconds, self._restarts.keys())
         return report if again.keys is not None else replace(report, skipped=decoded.skipped)
 
     def _concerned(self, decoded: Decoded) -> frozenset[str]:
@@ -226,7 +189,7 @@ class Batch:
         if self.again.keys is not None:
             return self.again.keys
         found = {*decoded.files, *self._restarts}
-        if self.setting.applies:
+        if self.batches.applies:
             found |= {key for key in tables if tables[key].source in self.taken}
         for source, each in self.taken.items():
             names = {name for change in table_changes(each.splits) for name in change.names}
@@ -238,12 +201,6 @@ class Batch:
         return frozenset(
             key for key in found if key not in tables or tables[key].source in self.taken
         )
-
-    def _decoded(self) -> Decoded:
-        every = [*self.taken.values(), *self.every.values()]
-        found = decode(self.setting, self.taken, self.again, self._asides, self._followed, every)
-        self.offers |= found.offers
-        return found
 
     def _of_all_sources(self, keys: Collection[str]) -> Collection[str]:
         """The keys of tables, and of shards those of the same tables of other sources."""
@@ -264,31 +221,25 @@ class Batch:
             if len(built.rows.gaps) > len(before) and key not in self._asides.retried:
                 ended.add(key)
         gone: dict[str, set[str]] = {}
-        for source, name in map(self._tables.__getitem__, ended if self.cuts else ()):
+        for source, name in map(self._tables.__getitem__, ended):
             gone.setdefault(source, set()).add(name)
         for source, tables in gone.items():
             if (place := between(self.taken[source].splits, tables)) is not None:
                 raise Cut(source, place)
 
-    def _made(self, decoded: Decoded, laps: _Laps) -> Made:
-        """What the changes make of the committed states."""
-        taken, again, asides = self.taken, self.again, self._asides
-        sources = self._changes(decoded)
-        followers: frozenset[str] = frozenset()
-        if self.setting.applies:
-            sources, followers = self._carried_out(decoded, sources)
-            laps.lap("cascades")
-        built: dict[str, Built] = {}
-        if "current" in self._options.keep:
-            is_patched = self._options.update_mode == "merge-on-read"
-            patches = patching.DEFAULT_PATCHES if is_patched else None
-            built = self._built("current", sources, partial(build, patches=patches))
-        laps.lap("current")
-        histories: dict[str, Built] = {}
-        if "history" in self._options.keep:
-            histories = self._built("history", sources, build_history)
-            histories |= self._with_gaps(histories)
-            laps.lap("history")
+    def _made(
+        self,
+        decoded: Decoded,
+        built: Mapping[str, Built],
+        histories: Mapping[str, Built],
+        followers: Collection[str],
+    ) -> Made:
+        """What the batch is to commit; tables of which something could not be made are set aside.
+
+        ``followers`` are the keys of the tables that foreign keys change.
+        """
+        again, asides = self.again, self._asides
+        histories = {**histories, **self._with_gaps(histories)}
         not_kept = self._not_kept()
         causes = [(key, each.failed) for key, each in built.items()]
         causes += [(key, each.failed) for key, each in histories.items()]
@@ -305,19 +256,19 @@ class Batch:
         histories = {key: each for key, each in histories.items() if key not in left_out}
         states: dict[str, SourceState] = {}
         points: dict[str, dict[str, SourceState]] = {}
-        for name, each in taken.items():
+        for name, each in self.taken.items() if again.keys is None or again.reached else ():
             before = self._store.manifest.sources.get(name) if again.keys is None else None
-            if again.keys is not None and not again.reached:
-                continue
             state = each.state(before or each.begun)
-            if state is not None and each.splits:
+            if state is None:
+                continue
+            if each.splits:
                 state = replace(state, followed=tuple(sorted(self._followed[name].still)))
-            if state is not None and again.keys is None:
+            if again.keys is None:
                 states[name] = state
-            elif state is not None and since(state) == again.reached:
+            elif since(state) == again.reached:
                 points[name] = {again.reached: state}
         if again.known is not None:
-            (name,) = taken
+            (name,) = self.taken
             states[name] = self._knowing(name, again.known)
         landing = {
             key: found
@@ -335,9 +286,7 @@ class Batch:
             origins=self._renamed(),
             anew=(again.anew | gone) - asides.tables.keys(),
             points=points,
-            written=frozenset(decoded.written)
-            if "changelog" in self._options.keep
-            else frozenset(),
+            written=frozenset(decoded.written if "changelog" in self._options.keep else ()),
         )
 
     def _carried_out(
@@ -431,7 +380,7 @@ class Batch:
 
     def _incomplete(self, made: Made) -> dict[str, Status | None]:
         """The tables that become incomplete by what was taken, or are so no more."""
-        if not {"current", "history"} & set(self._options.keep):
+        if STATES.isdisjoint(self._options.keep):
             return {}
         aside = self._asides.tables
         tables = {key: SourceTable(each.source, str(each.name)) for key, each in aside.items()}
@@ -447,19 +396,24 @@ class Batch:
         alive = kept.keys() | aside.keys()  # others were dropped
         tables = {key: each for key, each in tables.items() if key in alive}
         found = statuses(self._store.manifest, self.taken, tables)
-        if self.checks is not None:
-            whole = not self.partly
-            self.checks.check(self._store.manifest, found, tables, self.every, whole=whole)
+        if self.batches.new is not None and not self.checked:
+            every, whole = self.batches.every, self.batches.whole
+            self.batches.new.check(self._store.manifest, found, tables, every, whole=whole)
         return found
 
     def _landing(self, key: str, files: Sequence[ChangeFile]) -> Sequence[ChangeFile]:
-        """The files that go to a table's changelog."""
+        """The files that go to a table's changelog: of one that is taken up those that it lacks."""
         again = self.again
         if self._asides.stands(key, "changelog") or not again.has(key):
             return ()
         if again.keys is None or key in again.anew or "changelog" not in self._options.keep:
             return files
-        return [file for file in files if file.first >= again.changelog.get(key, _NEVER)]
+        status = self._store.manifest.tables[key].set_aside
+        at = None if status is None else status.parts.get("changelog")
+        if at is None:
+            return ()
+        least = sequence_at(Position.parse(at)) if at else 0
+        return [file for file in files if file.first >= least]
 
     def _fail(self, table: SourceTable, cause: Failure, *, all: bool = False) -> None:  # noqa: A002 - as `Asides.fail` calls it
         """Set a table aside that may be new to the lake; its cause has names of its source."""
@@ -547,20 +501,12 @@ class Batch:
     def _deleted(self, source: str, name: str) -> Mapping[str, DeletedRows]:
         return self._store.deleted(self._key(source, name))
 
-    def _built(
-        self,
-        part: str,
-        sources: Mapping[str, SourceChanges],
-        make: Callable[..., dict[SourceTable, Built]],
-    ) -> dict[str, Built]:
-        """The current states or the histories of the tables that the batch is about, by key."""
-        folder = self._store.staging / part
-        folder.mkdir()
-        found = make([*sources.values()], self._in_tasks, folder)
-        check_sources(self.setting, found)
-        built = {self._key(*table): each for table, each in found.items()}
-        self._tables |= {self._key(*table): table for table in found}
-        return {key: each for key, each in built.items() if self.again.has(key)}
+    def _by_key(self, built: Mapping[SourceTable, Built]) -> dict[str, Built]:
+        """What was made of the tables that the batch is about, by key."""
+        check_sources(self.batches, built)
+        self._tables |= {self._key(*table): table for table in built}
+        found = {self._key(*table): each for table, each in built.items()}
+        return {key: each for key, each in found.items() if self.again.has(key)}
 
     def _renamed(self) -> dict[str, SourceTable]:
         """The tables that got their names from others, by key."""
@@ -584,7 +530,7 @@ class Batch:
         known = before.followed if before is not None else ()
         if is_again:
             return follow(table_changes(taken.splits), known, self._options.tables)
-        every = self.every[source]
+        every = self.batches.every[source]
         changes = [change for at, change in placed(every.splits) if at >= taken.begin]
         found = follow(changes, known, self._options.tables)
         return found if taken.end == every.end else replace(found, still=found.read)
@@ -621,22 +567,9 @@ class Batch:
         total = len(arguments)
         self._store.places.note()
         jobs = [one for each in arguments for one in (each if isinstance(each, tuple) else (each,))]
-        return self.setting.workers.run(
+        return self.batches.workers.run(
             job,
             arguments,
             sum(one.reads for one in jobs),
-            lambda finished: self.setting.tell("current", finished, total),
+            lambda finished: self.batches.tell("current", finished, total),
         )
-
-
-class _Laps:
-    """Wall-clock seconds by phase."""
-
-    def __init__(self, seconds: dict[str, float]) -> None:
-        self.seconds = seconds
-        self._clock = time.perf_counter()
-
-    def lap(self, phase: str) -> None:
-        now = time.perf_counter()
-        self.seconds[phase] = now - self._clock
-        self._clock = now

@@ -1,5 +1,5 @@
-"""The batches of a run, one after the other: tried again where others write to the lake, cut in two
-where a statement asks for it, and taken up again for tables that were set aside.
+"""The batches of a mirror, one after the other, until all is in the lake or, following, until a
+stop: tried again where others write to the lake, and cut in two where a statement asks for it.
 """
 
 from __future__ import annotations
@@ -7,231 +7,225 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from dataclasses import replace
-from itertools import zip_longest
-from typing import TYPE_CHECKING, Final
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, Literal
 
-from tailrace.columns.read.split import overlapping
-from tailrace.constants import EventType
+from tailrace.columns.native import compile_all, is_small
 from tailrace.errors import LakeChanged
-from tailrace.events.rows import ROWS_TYPES, WriteRowsEvent
-from tailrace.position import Position
-from tailrace.spark.input.cursor import SourceCursor
-from tailrace.spark.lake.asides import stands_at
-from tailrace.spark.mirror.batch import Again, Batch, Cut
-from tailrace.spark.mirror.report import Totals
-from tailrace.spark.mirror.statements import restarts
-from tailrace.storage import EventReader
+from tailrace.spark.input.lag import Rate
+from tailrace.spark.mirror.batch import Again, Batch
+from tailrace.spark.mirror.report import Moment, Totals
+from tailrace.spark.mirror.retry import set_aside, take_up_named
+from tailrace.spark.mirror.statements import Cut, at_a_restart, in_two, where_keys_change
+from tailrace.spark.runtime.memory import Tidy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    import threading
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from tailrace.columns import Split
     from tailrace.spark.input.cursor import Taken
-    from tailrace.spark.mirror.batch import Setting
+    from tailrace.spark.input.server_log import Progress
+    from tailrace.spark.input.sources import Sources
+    from tailrace.spark.lake.lake import Lake
+    from tailrace.spark.manifest.lake_options import LakeOptions
+    from tailrace.spark.mirror.new_lake import NewLake
     from tailrace.spark.mirror.report import MirrorReport
-    from tailrace.spark.mirror.unnamed import Answer
-    from tailrace.table_name import TableName
+    from tailrace.spark.mirror.unnamed import AskedNames
+    from tailrace.spark.runtime.workers import Workers
+    from tailrace.spark.state.cascade.naming import Cascades
 
+BATCH_BYTES: Final = 256 << 20
+"""Bytes of log that a batch takes at most, of all sources: so a backlog is worked off in steps."""
+_ROUNDS: Final = 2
+"""How often a run that does not follow takes what sources have by then: once more where logs grew
+while servers were asked for names.
+"""
 _TRIES: Final = 3
 _LOOK_SECONDS: Final = 600.0
 """How often a run looks at all tables, for what others did to those that no batch is about."""
-_ALL: Final = Again()
-_SMALL: Final = 1 << 16
-"""Bytes of log that are looked through for changes of rows."""
-_CHANGES: Final = ROWS_TYPES.difference(WriteRowsEvent.TYPES) | {EventType.TRANSACTION_PAYLOAD}
 
 
+@dataclass
 class Batches:
-    """Runs batches on an open lake, one after the other."""
+    """Runs batches over ``sources`` on an open lake, until the lake has what they had, or with
+    ``follow`` until ``stop`` is set, which ends it after the batch under way.
 
-    def __init__(self, setting: Setting) -> None:
-        self.offers: dict[TableName, Answer] = {}
-        """What the log last read tells of tables that are still without names."""
-        self.partly = False
-        """Whether more of servers' logs is to come that was there when this run began."""
-        self.setting = setting
-        self.store = setting.store
-        self._every: Mapping[str, Taken] = {}
-        self._looked = -math.inf
-        """When all tables were last looked at."""
+    Following, it looks at the sources every ``trigger`` seconds, counted from begin to begin; what
+    is new is a batch of at most ``most`` bytes. Where there was more, here or at a server, the next
+    batch begins at once. ``on_moment`` is called at each trigger. Else a batch takes all that there
+    is room for.
 
-    def run(
-        self, taken: Mapping[str, Taken], seconds: dict[str, float] | None = None
+    ``tell`` is told how far a batch is, as `mirror`'s ``progress``, also from other threads.
+    ``new`` looks at the tables of a new lake. ``statements`` is as in `mirror`.
+    """
+
+    sources: Sources
+    store: Lake
+    options: LakeOptions
+    workers: Workers
+    tell: Progress
+    cascades: Cascades
+    names: AskedNames
+    new: NewLake | None
+    statements: Literal["error", "skip"]
+    follow: bool
+    trigger: float
+    most: int
+    stop: threading.Event
+    on_moment: Callable[[Moment], None] | None
+    whole: bool = field(default=True, init=False)
+    """Whether what servers' logs had when this run began is taken; following, at each batch."""
+    every: Mapping[str, Taken] = field(default_factory=dict, init=False)
+    """All that was taken last; a batch may be of a part of it."""
+    _looked: float = field(default=-math.inf, init=False)
+    """When all tables of the lake were last looked at."""
+    _is_overtaken: bool = field(default=False, init=False)
+    """Whether others kept writing to the lake's tables: a batch is made at the next trigger."""
+
+    @property
+    def applies(self) -> bool:
+        """Whether what foreign keys do is carried out."""
+        return self.options.cascades == "apply"
+
+    def run(self) -> MirrorReport:
+        """Run them; the sum of what was done. Raises what a batch raises.
+
+        A new lake is created by the first batch, or without rows where its sources have none: with
+        where it begins, and its options.
+        """
+        sources, store = self.sources, self.store
+        enough = self.most if self.follow else None
+        sources.start(follow=self.follow)
+        tidy, rate, totals = Tidy(), Rate(max(10.0, 3 * self.trigger)), Totals()
+        held: dict[str, str] = {}
+        count, rounds = 0, _ROUNDS
+        while rounds and not self.stop.is_set():
+            begun = time.monotonic()
+            if not self.follow:
+                sources.receive(self.tell)
+                self.workers.start_for(sources.unread)  # before it is known what is in it
+            caught_up = sources.caught_up  # before the look: that sees as much, then
+            sources.look(enough)
+            self.cascades.look(sources.cursors.values())
+            self.whole = self.follow or caught_up
+            report: MirrorReport | None = None
+            self._is_overtaken = False
+            new = not store.manifest.version and (caught_up or sources.waiting)
+            waiting = sources.waiting
+            share = enough and enough // max(len(waiting), 1)
+            taken = {each.name: part for each in waiting if (part := each.take(share)) is not None}
+            if new:  # of the others the places where they begin
+                cursors = sources.cursors.items()
+                taken = {name: taken.get(name) or each.nothing() for name, each in cursors}
+            if taken:
+                spent = self._start(taken, begun)
+                with self._to_be_overtaken(taken):
+                    report = self.commit(taken, spent=spent)
+            if report is not None:
+                sources.committed()
+                count += 1
+                totals.add(report)
+            seconds = time.monotonic() - begun
+            places = {name: each.planner.held for name, each in sources.cursors.items()}
+            held = {name: str(place) for name, place in places.items() if place is not None}
+            is_new = report is not None
+            with self._to_be_overtaken():
+                for each in take_up_named(self):
+                    totals.add(each)
+                    is_new = True
+            if self.follow:
+                has_backlog = sources.waiting or not caught_up
+                if is_new or self._is_overtaken:
+                    sources.look(enough)  # what came while it was made is not in the lake
+                (speed,) = rate.add(seconds, report.log_bytes if report is not None else 0)
+                if self.on_moment is not None:
+                    aside = set_aside(store.manifest)
+                    moments = sources.moments()
+                    self.on_moment(Moment(count, report, moments, speed, seconds, aside))
+                tidy()
+                if self._is_overtaken or not (has_backlog and sources.waiting):
+                    self.stop.wait(max(begun + self.trigger - time.monotonic(), 0.0))
+            elif caught_up:
+                sources.committed()
+                rounds = rounds - 1 if self.names.waits(store.manifest) else 0
+                if rounds:
+                    sources.start(follow=False)
+        return replace(totals.report(store.manifest), held=held, cascades=self.cascades.known)
+
+    def _start(self, taken: Mapping[str, Taken], begun: float) -> dict[str, float]:
+        """Start what a batch needs, whose planning began at ``begun``: the seconds, by phase."""
+        splits = [split for each in taken.values() for split in each.splits]
+        size = sum(split.end - split.start for split in splits)
+        if splits and (self.follow or not is_small(size)):
+            compile_all(say=lambda text: self.tell(text, 0, 1))
+        if splits and not (self.follow or self.workers.is_here(size)):
+            self.workers.session()
+            return {"start": time.monotonic() - begun}
+        return {}
+
+    @contextmanager
+    def _to_be_overtaken(self, names: Iterable[str] = ()) -> Iterator[None]:
+        """Following, where others keep writing to the lake's tables, these sources are planned
+        again at the next trigger, from where the lake is then.
+        """
+        try:
+            yield
+        except LakeChanged:
+            if not self.follow:
+                raise
+            for name in names:
+                self.sources.replan(name)
+            self._is_overtaken = True
+
+    def commit(
+        self,
+        taken: Mapping[str, Taken],
+        again: Again | None = None,
+        spent: dict[str, float] | None = None,
     ) -> MirrorReport:
         """Bring the lake forward by what was taken of each source, in one commit.
 
         Where foreign keys are carried out, in one for each of the parts between which they change;
-        in two where it must be cut at a statement (`mirror.statements`).
+        in two where it must be cut at a statement (`mirror.statements`). One that takes tables up
+        ``again`` is not cut.
 
         A table that fails is set aside, and the commit is of the others
-        (`tailrace.spark.state.failure` says what is a table's failure). ``seconds`` are those spent
+        (`tailrace.spark.state.failure` says what is a table's failure). ``spent`` are seconds from
         before, by phase, for the report. Where the batch fails, the lake is as it was, and another
         may be run. It is done again, a few times, where others write to tables of the lake
         meanwhile; then it raises `LakeChanged`.
         """
-        self._every = taken
-        parts = self._in_turn(taken) if self.setting.applies else [taken]
-        waiting = deque((part, False) for part in parts)
+        self.every = taken
+        cuts, again = again is None, again or Again()
+        parts = where_keys_change(taken) if cuts and self.applies else [taken]
+        waiting = deque((part, False, cuts) for part in parts)
         reports: list[MirrorReport] = []
         while waiting:
-            part, checked = waiting.popleft()
-            try:
-                self._cut_where_tables_restart(part)
-                reports.append(self._try(part, _ALL, seconds, checked=checked))
-            except Cut as cut:  # it was checked as a whole whether a new lake may begin so
+            part, checked, cuts = waiting.popleft()
+            cut = at_a_restart(self.store.manifest, part) if cuts else None
+            left = _TRIES
+            while left and cut is None:
+                left, now = left - 1, time.monotonic()
+                looks = again.keys is None and now - self._looked > _LOOK_SECONDS
+                batch = Batch(self, part, again, looks=looks, cuts=cuts, checked=checked)
+                try:
+                    reports.append(batch.run(spent or {}))
+                    left, spent = 0, None
+                except BaseException as error:
+                    self.store.discard()
+                    if isinstance(error, Cut):
+                        cut = error
+                    elif not (left and isinstance(error, LakeChanged)):
+                        raise
+                finally:
+                    if batch.looked:
+                        self._looked = now
+            if cut is not None:  # it was checked as a whole whether a new lake may begin so
                 checked = checked or not self.store.manifest.version
-                if parts := self._parts(part, cut):
-                    waiting.extendleft((each, checked) for each in reversed(parts))
-                    continue
-                reports.append(self._try(part, _ALL, seconds, checked=checked, cuts=False))
-            seconds = None
-        return reports[0] if len(reports) == 1 else self._sum(reports)
-
-    def _sum(self, reports: list[MirrorReport]) -> MirrorReport:
-        totals = Totals()
-        for each in reports:
-            totals.add(each)
-        return totals.report(self.store.manifest)
-
-    def _cut_where_tables_restart(self, taken: Mapping[str, Taken]) -> None:
-        """Raise `Cut` where a table that is set aside comes back, but at the batch's begin."""
-        for source, each in taken.items():
-            found = restarts(self.store.manifest, source, each.splits).values()
-            if places := [at for at, _ in found if at > each.begin]:
-                raise Cut(source, min(places))
-
-    def _parts(self, taken: Mapping[str, Taken], cut: Cut) -> list[Mapping[str, Taken]]:
-        """A batch as two: other sources are in the first."""
-        each, setting = taken[cut.source], self.setting
-        state = self.store.manifest.sources.get(cut.source)
-        known, last = each.splits, each.splits[-1]
-        cursor = SourceCursor(
-            each.series,
-            state,
-            setting.given,
-            hold=False,
-            begin=each.begun.position if state is None and each.begun is not None else None,
-            cascades=setting.applies,
-            lowers_names=known[0].catalogue.lowers_names,
-            cuts=(cut.place,),
-        )
-        splits = cursor.upto(each.end, enough=sum(one.end - one.start for one in known))
-        splits[-1] = replace(splits[-1], whole=last.whole, keys=last.keys)
-        splits = [replace(one, left_out=_left_out(one, known)) for one in splits]
-        first = [one for one in splits if Position(one.file, one.start) < cut.place]
-        rest = splits[len(first) :]
-        if not (first and rest):  # no transaction begins there: tables stand still from the begin
-            return []
-        return [
-            {**taken, cut.source: replace(each, splits=first)},
-            {cut.source: replace(each, splits=rest)},
-        ]
-
-    @staticmethod
-    def _in_turn(taken: Mapping[str, Taken]) -> list[Mapping[str, Taken]]:
-        """What is taken as several batches, where foreign keys that are carried out change."""
-        parts = [
-            [(source, replace(each, splits=splits)) for splits in _turns(each.splits) or [[]]]
-            for source, each in taken.items()
-        ]
-        return [dict(each for each in some if each is not None) for some in zip_longest(*parts)]
-
-    def take_up(self, taken: Mapping[str, Taken], again: Again) -> MirrorReport:
-        """Take up tables that were set aside, by what was taken of their source since then.
-
-        Those that fail are set aside as before, with the new reason. Raises as `run`.
-        """
-        if not self.setting.applies:
-            return self._try(taken, again)
-        reports: list[MirrorReport] = []
-        offers: dict[TableName, Answer] = {}
-        ((source, every),) = taken.items()
-        begun = every.begun
-        *before, last = _turns(every.splits) or [[]]
-        for splits in before:
-            reached = str(Position(splits[-1].file, splits[-1].end))
-            now = replace(again, reached=reached, known=None)
-            part = {source: replace(every, splits=splits, begun=begun)}
-            reports.append(self._try(part, now))
-            offers |= self.offers
-            tables = self.store.manifest.tables
-            keys = frozenset(key for key in again.keys or () if stands_at(tables[key], reached))
-            again = replace(again, keys=keys, anew=frozenset())
-            begun = self.store.manifest.points.get(source, {}).get(reached)
-            if not again.keys:
-                break
-        if again.keys:
-            part = {source: replace(every, splits=last, begun=begun)}
-            reports.append(self._try(part, again))
-        self.offers = offers | self.offers
-        return self._sum(reports)
-
-    def _try(
-        self,
-        taken: Mapping[str, Taken],
-        again: Again,
-        seconds: dict[str, float] | None = None,
-        *,
-        checked: bool = False,
-        cuts: bool = True,
-    ) -> MirrorReport:
-        """Run a batch, a few times where others write to the lake's tables meanwhile."""
-        left = _TRIES
-        while True:
-            left, now = left - 1, time.monotonic()
-            batch = Batch(
-                self.setting,
-                taken,
-                again,
-                self._every,
-                looks=again.keys is None and now - self._looked > _LOOK_SECONDS,
-                cuts=cuts,
-                checks=None if checked else self.setting.complete,
-                partly=self.partly,
-            )
-            try:
-                return batch.run(seconds or {})
-            except BaseException as error:
-                self.store.discard()
-                if not left or not isinstance(error, LakeChanged):
-                    raise
-            finally:
-                self.offers = batch.offers
-                if batch.looked:
-                    self._looked = now
-
-
-def _left_out(split: Split, known: Iterable[Split]) -> tuple[tuple[int, int], ...]:
-    """What a split leaves out: a later file, which is not read here, may roll back more of it."""
-    ranges = {*split.left_out}
-    ranges.update(*(each.left_out for each in known if each.file == split.file))
-    return overlapping([*ranges], split.start, split.end)
-
-
-def _turns(splits: Sequence[Split]) -> list[list[Split]]:
-    """The splits in parts, cut where statements change tables with foreign keys that change rows.
-
-    In each part the keys, and the columns that they need, are the same for all rows that matter: so
-    what foreign keys did in it is worked out by those at its end. A part in which nothing can
-    cascade goes together with the next one.
-    """
-    found: list[list[Split]] = []
-    for split in splits:
-        if not found or (split.apart and _may_cascade(found[-1])):
-            found.append([])
-        found[-1].append(split)
-    return found
-
-
-def _may_cascade(splits: Sequence[Split]) -> bool:
-    """Whether rows may be updated or deleted in the splits."""
-    if sum(split.end - split.start for split in splits) > _SMALL:
-        return True
-    for split in splits:
-        for offset, raw in EventReader(split.log, start=split.start):
-            if offset >= split.end:
-                break
-            if offset >= split.start and raw[4] in _CHANGES:
-                return True
-    return False
+                found = in_two(
+                    part, cut, self.store.manifest, self.sources.given, cascades=self.applies
+                )
+                halves = [(each, checked, True) for each in found]
+                waiting.extendleft(reversed(halves or [(part, checked, False)]))
+        return reports[0] if len(reports) == 1 else Totals(reports).report(self.store.manifest)

@@ -1,31 +1,154 @@
-"""What a batch's splits hold, decoded by tasks: the first half of a batch."""
+"""A batch's splits are decoded, the first half of a batch: what tasks do with each split, which is
+to write its tables' changelog files, and what the results come to.
+"""
 
 from __future__ import annotations
 
+import time
+import uuid
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from tailrace.errors import PipelineError
+import numpy as np
+
+from tailrace.columns import read_split
+from tailrace.errors import PipelineError, table_of
 from tailrace.schema.catalogue import CASE_REMEDY
 from tailrace.schema.letter_case import lowered
-from tailrace.spark.mirror.splits import SplitJob, write_split
+from tailrace.spark.lake.asides import STATES
+from tailrace.spark.mirror.report import SkippedStatements
 from tailrace.spark.mirror.unnamed import missing_names
+from tailrace.spark.state.changelog import ChangelogFiles
+from tailrace.spark.state.failure import Failure, failure
 from tailrace.spark.state.source_changes import SourceTable
 from tailrace.table_name import TableName
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping
 
+    from tailrace.columns import Split
+    from tailrace.columns.read.walk import Array
     from tailrace.spark.input.cursor import Taken
     from tailrace.spark.lake.asides import Asides
     from tailrace.spark.manifest.making import Making
-    from tailrace.spark.mirror.batch import Again, Setting
+    from tailrace.spark.mirror.batch import Again
+    from tailrace.spark.mirror.batches import Batches
     from tailrace.spark.mirror.helper_tables import Followed
-    from tailrace.spark.mirror.report import SkippedStatements
-    from tailrace.spark.mirror.splits import Written
-    from tailrace.spark.mirror.unnamed import Answer, Missing
-    from tailrace.spark.state.changelog import ChangeFile
+    from tailrace.spark.mirror.unnamed import Missing
+    from tailrace.spark.state.changelog import ChangeFile, Named, Unnamed
+    from tailrace.table_filter import TableFilter
+
+
+@dataclass(frozen=True)
+class SplitJob:
+    """A split to decode; changelog files go where ``to`` gives, others to ``folder``.
+
+    With ``shards`` the files have a column ``_source``; with ``named`` they hold no rows of tables
+    whose columns nobody names, and ``defined`` is as in `ChangelogFiles`. ``skip`` are tables whose
+    rows are left out; with ``only``, so are those of all others than these.
+    """
+
+    split: Split
+    tables: TableFilter
+    statements: Literal["error", "skip"]
+    folder: Path
+    to: Making
+    shards: bool = False
+    skip: frozenset[TableName] = frozenset()
+    only: frozenset[TableName] | None = None
+    named: bool = False
+    defined: bool = False
+    cascades: bool = False
+    """Whether to note which changes do nothing to other rows (`Written.quiet`)."""
+
+    @property
+    def reads(self) -> int:
+        """Bytes of the log."""
+        return self.split.end - self.split.start
+
+    def wants(self, database: str, table: str) -> bool:
+        """Whether a table that is mirrored is read here."""
+        name = database, table
+        return name not in self.skip and (self.only is None or name in self.only)
+
+
+class Written(NamedTuple):
+    """The changelog files of a source's split, and the tables that it has rows of, where these are
+    kept.
+
+    ``failed`` has the tables of which there is no file, and why; ``unnamed`` those of which rows
+    were left out, ``lacking`` those of which updates lack columns, and ``by_log`` those whose
+    columns the log names, where few are read.
+    """
+
+    source: str
+    files: list[ChangeFile]
+    met: frozenset[TableName] = frozenset()
+    failed: tuple[tuple[TableName, Failure], ...] = ()
+    unnamed: tuple[tuple[TableName, Unnamed], ...] = ()
+    lacking: tuple[tuple[TableName, Unnamed], ...] = ()
+    by_log: tuple[tuple[TableName, Named], ...] = ()
+    skipped: SkippedStatements | None = None
+    quiet: str | None = None
+    """A file of the updates and deletes that do nothing to other rows (`read_split`), if any."""
+
+
+def write_split(job: SplitJob) -> Written:
+    """Decode a split and write a file for each of its tables; without those whose rows cannot be
+    had, if that is so of any: it is read again without them.
+
+    A task that is run twice writes twice: what counts are the files of the result that Spark brings
+    back. Raises what `read_split` raises that is not one table's failure.
+    """
+    failed: dict[TableName, Failure] = {}
+    while True:
+        source = job.split.source if job.shards else None
+        files = ChangelogFiles(job.to, source=source, named=job.named, defined=job.defined)
+        try:
+            return _written(job, files)._replace(failed=tuple(failed.items()))
+        except Exception as error:
+            files.remove()
+            table = table_of(error)
+            if table is None or table in failed:
+                raise
+            failed[TableName(*table)] = failure(error)
+            job = replace(job, skip=job.skip | failed.keys())
+
+
+def _written(job: SplitJob, files: ChangelogFiles) -> Written:
+    split = job.split
+    quiet: list[Array] = []
+    skipped: list[SkippedStatements] = []
+    start = time.perf_counter()
+    batches = read_split(
+        split,
+        tables=job.tables,
+        statements=job.statements,
+        notice=files.meet,
+        also=job.wants,
+        unnamed=files.leave_out if job.named else None,
+        no_cascades=quiet.append if job.cascades else None,
+        skipped=lambda event: skipped.append(SkippedStatements.of(event)),
+    )
+    for batch in batches:
+        files.add(batch, time.perf_counter() - start)
+        start = time.perf_counter()
+    written = files.finish()
+    path = job.folder / f"{uuid.uuid4().hex}.npy" if quiet else None
+    if path is not None:
+        job.folder.mkdir(parents=True, exist_ok=True)
+        np.save(path, np.concatenate(quiet))
+    return Written(
+        split.source,
+        written,
+        frozenset(job.tables.met or ()),
+        unnamed=tuple(files.unnamed.items()),
+        lacking=tuple(files.lacking.items()),
+        by_log=() if job.only is None else tuple(files.by_log.items()),
+        skipped=replace(skipped[0], count=len(skipped)) if skipped else None,
+        quiet=None if path is None else str(path),
+    )
 
 
 @dataclass
@@ -33,7 +156,7 @@ class Decoded:
     """The changelog files of a batch, by table's key, in log order; tasks wrote them ``to`` there.
 
     ``quiet`` are files of the changes that do nothing to other rows, by source. ``written`` are all
-    changelog files that tasks wrote, ``offers`` what the log tells of tables without names.
+    changelog files that tasks wrote.
     """
 
     to: Making
@@ -41,7 +164,6 @@ class Decoded:
     quiet: dict[str, list[str]] = field(default_factory=dict)
     skipped: dict[str, SkippedStatements] = field(default_factory=dict)
     written: set[Path] = field(default_factory=set)
-    offers: dict[TableName, Answer] = field(default_factory=dict)
 
     def of_source(self, source: str) -> dict[str, list[ChangeFile]]:
         """A source's files, by the table's name there."""
@@ -49,74 +171,81 @@ class Decoded:
 
 
 def decode(
-    setting: Setting,
+    batches: Batches,
     taken: Mapping[str, Taken],
     again: Again,
     asides: Asides,
     followed: Mapping[str, Followed],
-    every: Iterable[Taken],
 ) -> Decoded:
     """Decode all splits of what was ``taken``, and write their changelog files.
 
-    Sets tables aside whose rows cannot be had. A new lake's ``wanted`` tables are those of
-    ``every`` part of what is taken. Raises `PipelineError` for what no lake can take.
+    Sets tables aside whose rows cannot be had. The tables of a new lake are those of ``every`` part
+    of what is taken. Raises `PipelineError` for what no lake can take.
     """
-    store, options = setting.store, setting.options
-    has_states = not {"current", "history"}.isdisjoint(options.keep)
+    store, options, servers = batches.store, batches.options, batches.sources.received
+    has_states = not STATES.isdisjoint(options.keep)
     folder = store.staging / "changelog"
-    asked = None if store.manifest.version else setting.wanted
-    tables = options.tables if asked is None else asked.tables
+    new = None if store.manifest.version else batches.new
+    tables = options.tables if new is None else new.tables
     found = Decoded(store.places.changelogs(None if "changelog" in options.keep else folder))
     jobs = [
         SplitJob(
             replace(split, changes=()),  # what statements did is worked out here
-            *(tables.with_also(followed[source].read), setting.statements),
+            tables.with_also(followed[source].read),
+            batches.statements,
             folder,
             found.to,
             options.shards,
             skip=asides.unread(source),
             only=again.read,
-            named=source in setting.servers,
-            defined=has_states and source in setting.servers,
-            cascades=setting.applies,
+            named=source in servers,
+            defined=has_states and source in servers,
+            cascades=batches.applies,
         )
         for source, each in taken.items()
         for split in each.splits
     ]
-    sizes = [job.size for job in jobs]
-    setting.tell("read", 0, sum(sizes))
-    results = setting.workers.run(
+    sizes = [job.reads for job in jobs]
+    batches.tell("read", 0, sum(sizes))
+    results = batches.workers.run(
         write_split,
         jobs,
         sum(sizes),
-        lambda finished: setting.tell("read", sum(sizes[:finished]), sum(sizes)),
+        lambda finished: batches.tell("read", sum(sizes[:finished]), sum(sizes)),
     )
-    if asked is not None:
-        asked.read(_tables_of(every).union(*(each.met for each in results)))
-    parts = [(job.split.source, each) for job, each in zip(jobs, results, strict=True)]
-    for source, each in parts:
+    if new is not None:
+        every = [*taken.values(), *batches.every.values()]
+        new.read(_tables_of(every).union(*(each.met for each in results)))
+    for each in results:
         if each.skipped is not None:
-            known = found.skipped.get(source)
-            found.skipped[source] = each.skipped if known is None else known + each.skipped
-    missing = _missing(setting, taken, again, parts)
+            known = found.skipped.get(each.source)
+            found.skipped[each.source] = each.skipped if known is None else known + each.skipped
+    missing = {
+        source: missing_names(
+            again.every or taken[source].splits,
+            [each for each in results if each.source == source],
+            again.answers,
+            dict(options.keys),
+        )
+        for source in taken.keys() & servers.keys()
+    }
     for one in missing.values():
-        found.offers |= one.offers
+        again.offers.update(one.offers)
     bare = {source: each.bare for source, each in missing.items() if each.bare}
     more = [_as_it_is(job, missing[job.split.source]) for job in jobs if job.split.source in bare]
-    read = setting.workers.run(write_split, more, sum(job.size for job in more))
-    nameless = [(job.split.source, each) for job, each in zip(more, read, strict=True)]
-    found.written |= {Path(file.path) for _, each in parts + nameless for file in each.files}
-    parts = [(source, _without(each, bare.get(source, ()))) for source, each in parts] + nameless
-    for source, each in parts:
+    nameless = batches.workers.run(write_split, more, sum(job.reads for job in more))
+    found.written |= {Path(file.path) for each in results + nameless for file in each.files}
+    parts = [_without(each, bare.get(each.source, ())) for each in results] + nameless
+    for each in parts:
         for file in sorted(each.files, key=lambda one: one.first):
-            found.files.setdefault(options.key(source, file.name), []).append(file)
+            found.files.setdefault(options.key(each.source, file.name), []).append(file)
         if each.quiet is not None:
-            found.quiet.setdefault(source, []).append(each.quiet)
-    failed = [(source, *one, True) for source, each in parts for one in each.failed]
+            found.quiet.setdefault(each.source, []).append(each.quiet)
+    failed = [(each.source, *one, True) for each in parts for one in each.failed]
     for source, names in missing.items():
         failed += [(source, *one, False) for one in names.failed.items()]
     check_sources(
-        setting,
+        batches,
         [SourceTable(file.source, file.name) for each in found.files.values() for file in each]
         + [SourceTable(source, str(name)) for source, name, *_ in failed],
     )
@@ -128,17 +257,17 @@ def decode(
         stops = whole and "changelog" in options.keep and not asides.stands(key, "changelog")
         if again.has(key) and (always or stops or key not in asides.tables):
             asides.fail(key, source, name, cause, all=whole)
-    _check_case(setting, taken, found, asides)
+    _check_case(batches, taken, found, asides)
     return found
 
 
-def check_sources(setting: Setting, tables: Iterable[SourceTable]) -> None:
+def check_sources(batches: Batches, tables: Iterable[SourceTable]) -> None:
     """Raise `PipelineError` if a table of a lake without shards comes from two sources."""
     found: dict[str, set[str]] = {}
     for table in tables:
-        found.setdefault(setting.options.key(*table), set()).add(table.source)
+        found.setdefault(batches.options.key(*table), set()).add(table.source)
     for key, sources in found.items():
-        if (known := setting.store.manifest.tables.get(key)) is not None:
+        if (known := batches.store.manifest.tables.get(key)) is not None:
             sources.add(known.source)
         if len(sources) > 1:
             raise PipelineError(
@@ -146,24 +275,6 @@ def check_sources(setting: Setting, tables: Iterable[SourceTable]) -> None:
                 "into a lake each, leave it out of one with --tables, or begin a lake with "
                 "--shards, which has a column _source"
             )
-
-
-def _missing(
-    setting: Setting,
-    taken: Mapping[str, Taken],
-    again: Again,
-    parts: Sequence[tuple[str, Written]],
-) -> dict[str, Missing]:
-    """What is missing of the names of columns, by source."""
-    return {
-        source: missing_names(
-            again.every or taken[source].splits,
-            [each for name, each in parts if name == source],
-            again.answers,
-            dict(setting.options.keys),
-        )
-        for source in taken.keys() & set(setting.servers)
-    }
 
 
 def _as_it_is(job: SplitJob, missing: Missing) -> SplitJob:
@@ -192,18 +303,18 @@ def _tables_of(taken: Iterable[Taken]) -> set[TableName]:
 
 
 def _check_case(
-    setting: Setting, taken: Mapping[str, Taken], found: Decoded, asides: Asides
+    batches: Batches, taken: Mapping[str, Taken], found: Decoded, asides: Asides
 ) -> None:
     """Raises `PipelineError` for a statement about a table that has rows in lower case only.
 
     Its server may put names into lower case, which the log has not shown so far.
     """
-    tables = setting.store.manifest.tables
+    tables = batches.store.manifest.tables
     met = {SourceTable(each[0].source, each[0].name) for each in found.files.values()}
     met |= {SourceTable(each.source, str(each.name)) for each in asides.tables.values()}
 
     def there(source: str, name: TableName) -> bool:
-        key = setting.options.key(source, str(name))
+        key = batches.options.key(source, str(name))
         known = key in tables and tables[key].source == source
         return known or (source, str(name)) in met
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tailrace.log.readable import statement_of
 from tailrace.spark.manifest.manifest import INCOMPLETE, SET_ASIDE
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from tailrace.events import Event
     from tailrace.spark.input.lag import SourceMoment
+    from tailrace.spark.lake.plan import Made
     from tailrace.spark.manifest.manifest import Manifest, Status, TableRows, TableState
-    from tailrace.spark.state.built import Built
-    from tailrace.spark.state.changelog import ChangeFile
 
 
 @dataclass(frozen=True)
@@ -122,14 +122,16 @@ class Moment:
 class Totals:
     """Sums of the reports of many batches."""
 
-    def __init__(self) -> None:
-        self._changes: dict[str, dict[str, int]] = {}
+    def __init__(self, reports: Iterable[MirrorReport] = ()) -> None:
+        self._changes: dict[str, Counter[str]] = {}
         self._seconds: dict[str, float] = {}
         self._bytes = 0
         self._last: MirrorReport | None = None
         self._spent: dict[str, float] = {}
         self._skipped: dict[str, SkippedStatements] = {}
         self._dropped: dict[str, tuple[str, ...]] = {}
+        for each in reports:
+            self.add(each)
 
     def add(self, report: MirrorReport) -> None:
         """Count a batch."""
@@ -143,18 +145,16 @@ class Totals:
         for table in report.tables:
             if table.dropped and table.notes:
                 self._dropped[table.name] = table.notes
-            counts = self._changes.setdefault(table.name, {})
-            for operation, count in table.changes.items():
-                counts[operation] = counts.get(operation, 0) + count
+            self._changes.setdefault(table.name, Counter()).update(table.changes)
             self._spent[table.name] = self._spent.get(table.name, 0.0) + table.seconds
 
     def report(self, manifest: Manifest) -> MirrorReport:
         """One report over all, of a lake that is at ``manifest``."""
-        last = self._last or report_of(manifest, {}, {}, {}, 0, {})
+        last = self._last or report_of(manifest)
         tables = tuple(
             replace(
                 table,
-                changes=self._changes.get(table.name, {}),
+                changes=dict(self._changes.get(table.name, {})),
                 seconds=self._spent.get(table.name, 0.0),
                 notes=table.notes or (self._dropped.get(table.name, ()) if table.dropped else ()),
             )
@@ -171,32 +171,31 @@ class Totals:
 
 def report_of(
     manifest: Manifest,
-    files: Mapping[str, Sequence[ChangeFile]],
-    built: Mapping[str, Built],
-    histories: Mapping[str, Any],
-    size: int,
-    seconds: dict[str, float],
+    made: Made | None = None,
+    size: int = 0,
+    seconds: dict[str, float] | None = None,
     back: Collection[str] = (),
 ) -> MirrorReport:
-    """The report of a batch that was committed as ``manifest``; ``back`` are tables that were set
-    aside before.
+    """The report of a batch that was committed as ``manifest``: what was ``made`` of ``size`` bytes
+    of log. ``back`` are tables that were set aside before.
     """
+    files = made.files if made is not None else {}
+    parts = (made.built, made.histories) if made is not None else ()
     tables = []
     for key, table in manifest.tables.items():
         fresh = files.get(key, ())
-        changes: dict[str, int] = {}
+        changes = Counter[str]()
         for file in fresh:
-            for operation, count in file.operations.items():
-                changes[operation] = changes.get(operation, 0) + count
+            changes.update(file.operations)
         states = [each for each in (table.current, table.history) if each is not None]
         good = [each for each in states if each.refused is None]
         data = [*table.changelog, *(file for each in states for file in each.data)]
         spent = sum(file.seconds for file in fresh)
-        spent += sum(made[key].seconds for made in (built, histories) if key in made)
+        spent += sum(part[key].seconds for part in parts if key in part)
         tables.append(
             TableReport(
                 key,
-                {operation: count for operation, count in changes.items() if count},
+                dict(+changes),
                 good[0].rows if good else None,
                 sum(file.size for file in data),
                 spent,
@@ -209,7 +208,7 @@ def report_of(
             )
         )
     positions = {name: str(at.position) for name, at in manifest.sources.items()}
-    return MirrorReport(manifest.version, tuple(tables), positions, size, seconds)
+    return MirrorReport(manifest.version, tuple(tables), positions, size, seconds or {})
 
 
 def _notes(table: TableState, good: Sequence[TableRows], *, gaps: bool) -> tuple[str, ...]:

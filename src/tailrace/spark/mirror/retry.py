@@ -10,13 +10,13 @@ began, the table is recreated from nothing.
 from __future__ import annotations
 
 import shutil
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tailrace.constants import MAGIC
 from tailrace.errors import LogPurged, UsageError
-from tailrace.position import Position, sequence_at
+from tailrace.position import Position
 from tailrace.spark.input.cursor import Taken
 from tailrace.spark.input.server_log import ServerLog
 from tailrace.spark.input.start_position import SUFFIX, load
@@ -25,7 +25,7 @@ from tailrace.spark.lake.folder import AGAIN
 from tailrace.spark.manifest.manifest_json import with_status
 from tailrace.spark.manifest.on_disk import within
 from tailrace.spark.mirror.batch import Again
-from tailrace.spark.mirror.statements import earlier_names
+from tailrace.spark.mirror.statements import earlier_names, turns
 from tailrace.spark.state.cascade.build import parents
 from tailrace.spark.state.cascade.keys import links_of
 from tailrace.spark.state.source_changes import table_changes
@@ -38,25 +38,14 @@ if TYPE_CHECKING:
     from tailrace.columns import Split
     from tailrace.schema.catalogue import Catalogue
     from tailrace.spark.input.cursor import SourceCursor
-    from tailrace.spark.input.sources import Sources
     from tailrace.spark.manifest.manifest import Manifest, SourceState, Status, TableState
     from tailrace.spark.mirror.batches import Batches
     from tailrace.spark.mirror.report import MirrorReport
-    from tailrace.spark.mirror.unnamed import Answer, AskedNames
+    from tailrace.spark.mirror.unnamed import Answer
     from tailrace.table_filter import TableFilter
 
 
-@dataclass(frozen=True)
-class _Group:
-    """Tables of a source that are taken up together: they stand still since the same places."""
-
-    source: str
-    keys: frozenset[str]
-    places: tuple[str, ...]
-    """Since when their parts stand still, in order; empty for the log's begin."""
-
-
-def take_up(sources: Sources, batches: Batches, wanted: TableFilter) -> None:
+def take_up(batches: Batches, wanted: TableFilter) -> None:
     """Take up the tables that are ``wanted``, as far as that is done.
 
     A table that fails again stays set aside, and the lake says why. Raises UsageError where no
@@ -68,33 +57,30 @@ def take_up(sources: Sources, batches: Batches, wanted: TableFilter) -> None:
     missing = wanted.unmatched(names.values()).missing("among the tables that are set aside")
     if missing is not None and not chosen:
         raise UsageError(missing)
-    for group in _groups(manifest, chosen):
-        _Retry(sources, batches, group).run()
+    for (source, places), keys in _groups(manifest, chosen).items():
+        _Retry(batches, source, keys, places).run()
 
 
-def take_up_named(sources: Sources, batches: Batches, names: AskedNames) -> list[MirrorReport]:
+def take_up_named(batches: Batches) -> list[MirrorReport]:
     """Take up tables whose server was asked for the columns that the log does not name.
 
     Those that have to wait for more of the log stay as they are. Gives a report of each commit.
     """
     reports: list[MirrorReport] = []
-    store = batches.store
+    names, store = batches.names, batches.store
     while ready := names.answered(store.manifest):
         for source, answers in ready.items():
             tables = store.manifest.tables
             by_name = {tables[key].full_name: each for key, each in answers.items()}
             offers: dict[TableName, Answer] = {}
-            for group in _groups(store.manifest, set(answers)):
-                retry = _Retry(sources, batches, group, by_name)
+            for (_, places), keys in _groups(store.manifest, answers.keys()).items():
                 try:
-                    retry.run()
+                    _Retry(batches, source, keys, places, by_name, offers, reports).run()
                 except LogPurged as error:
-                    for key in group.keys:
+                    for key in keys:
                         names.give_up(key, error)
-                offers |= retry.offers
-                reports += retry.reports
             names.used(source, by_name, offers)
-            sources.replan(source)
+            batches.sources.replan(source)
     return reports
 
 
@@ -107,9 +93,11 @@ def set_aside(manifest: Manifest) -> dict[str, Status]:
     }
 
 
-def _groups(manifest: Manifest, chosen: Collection[str]) -> list[_Group]:
-    """The chosen tables, each with those that are linked to it by RENAME TABLE: those of a source
-    together that stand still since the same places.
+def _groups(
+    manifest: Manifest, chosen: Collection[str]
+) -> dict[tuple[str, tuple[str, ...]], set[str]]:
+    """The chosen tables, each with those that are linked to it by RENAME TABLE: by source and the
+    places since which they stand still, in order (empty for the log's begin).
     """
     asides = set_aside(manifest)
     linked: dict[str, set[str]] = {}
@@ -122,59 +110,53 @@ def _groups(manifest: Manifest, chosen: Collection[str]) -> list[_Group]:
         places = {at for key in keys for at in asides[key].parts.values()}
         at = tuple(sorted(places, key=in_order))
         found.setdefault((manifest.tables[min(keys)].source, at), set()).update(keys)
-    return [_Group(source, frozenset(keys), at) for (source, at), keys in found.items()]
+    return found
 
 
 @dataclass
 class _Retry:
-    """Takes up the tables of a group."""
+    """Takes up tables of a source together, which stand still since the same ``places``.
 
-    sources: Sources
+    ``answers`` are what its server said about them; ``offers`` receives what the log tells of those
+    that are still without names, ``reports`` that of each commit.
+    """
+
     batches: Batches
-    group: _Group
+    source: str
+    keys: set[str]
+    places: tuple[str, ...]
     answers: Mapping[TableName, Answer] = field(default_factory=dict)
-    offers: dict[TableName, Answer] = field(default_factory=dict, init=False)
-    """What the log tells of tables that are still without names."""
-    reports: list[MirrorReport] = field(default_factory=list, init=False)
+    offers: dict[TableName, Answer] = field(default_factory=dict)
+    reports: list[MirrorReport] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._store = self.batches.store
-        self._end = self._store.manifest.sources[self.group.source]
+        self._sources, self._store = self.batches.sources, self.batches.store
+        self._end = self._store.manifest.sources[self.source]
 
     def run(self) -> None:
         """Take them up: from what the lake has, or where that fails from nothing."""
-        first, group = self._first, self.group
-        rest = group.keys - self._store.take_rest(group.keys).keys()
+        start = self.places[0]
+        rest = self.keys - self._store.take_rest(self.keys).keys()
         if rest:
-            with self._log(group.places[0]) as series:
+            with self._log(start) as series:
                 self._forward(series, rest)
-        left = {key for key in group.keys if self._fails_still(key)}
-        if left and group.places[0] and not self.answers:
+        asides = set_aside(self._store.manifest)
+        left = frozenset(key for key in self.keys & asides.keys() if not asides[key].unnamed)
+        if left and start and not self.answers:
             with self._log("", needed=False) as series:
-                if series.files and series.files[0].name == first:
-                    self._again(series, frozenset(left), "", anew=True)
-
-    def _fails_still(self, key: str) -> bool:
-        """Whether a table is set aside, and not as its server is to be asked."""
-        status = self._state(key).set_aside
-        return status is not None and not status.unnamed
-
-    @property
-    def _first(self) -> str:
-        """The first file that the lake has of the source."""
-        return next(iter(self._end.files), self._end.file)
+                if series.files:
+                    self._again(series, left, "", anew=True)
 
     def _state(self, key: str) -> TableState:
         return self._store.manifest.tables[key]
 
-    def _forward(self, series: LogSeries, keys: frozenset[str]) -> None:
+    def _forward(self, series: LogSeries, keys: Collection[str]) -> None:
         """Take the tables to the end, from place to place.
 
         What a table has is of its own place: it must not be given what was before. So tables that
         stand since an earlier one are first brought to the next.
         """
-        places = self.group.places
-        for place, reached in zip(places, (*places[1:], ""), strict=True):
+        for place, reached in zip(self.places, (*self.places[1:], ""), strict=True):
             here = frozenset(key for key in keys if stands_at(self._state(key), place))
             if here:
                 self._again(series, here, place, reached=reached)
@@ -195,38 +177,48 @@ class _Retry:
         if reached and self.answers:
             every = self._cursor(series, place).upto(self._end.position)
         names = earlier_names(splits, {str(each.full_name) for each in map(self._state, keys)})
-        changelog = {}
-        for key in keys:
-            status = self._state(key).set_aside
-            if status is not None and "changelog" in status.parts:
-                changelog[key] = _sequence(status.parts["changelog"])
         again = Again(
             keys,
             frozenset(map(TableName.parse, names)),
-            changelog,
             keys if anew else frozenset(),
             self._strangers(splits, names, keys) if place else frozenset(),
             reached,
             self.answers,
+            self.offers,
             every,
             None if reached else self._known(cursor, splits),
             self._parents(splits, names),
         )
+        source, applies = self.source, self.batches.applies
         begun = self._point(place) if place else cursor.begun
-        taken = Taken(series, splits, begun, cursor.planner.seen)
-        self.reports.append(self.batches.take_up({self.group.source: taken}, again))
-        self.offers |= self.batches.offers
+        *before, last = turns(splits) if applies else [splits]
+        for some in before:
+            at = str(Position(some[-1].file, some[-1].end))
+            part = Taken(series, some, begun, cursor.planner.seen)
+            now = replace(again, reached=at, known=None)
+            self.reports.append(self.batches.commit({source: part}, now))
+            keys = frozenset(key for key in keys if stands_at(self._state(key), at))
+            if not keys:
+                return
+            again = replace(again, keys=keys, anew=frozenset())
+            begun = self._store.manifest.points.get(source, {}).get(at)
+        part = Taken(series, last, begun, cursor.planner.seen)
+        self.reports.append(self.batches.commit({source: part}, again))
 
     def _point(self, place: str) -> SourceState:
         """What is known where tables stand still."""
-        return self._store.manifest.points[self.group.source][place]
+        return self._store.manifest.points[self.source][place]
 
     def _parents(self, splits: Sequence[Split], names: set[str]) -> frozenset[TableName]:
         """The tables whose changes it takes to carry out foreign keys, if that is done."""
         options = self._store.manifest.options
         if options.cascades != "apply":
             return frozenset()
-        wanted, given = lambda name: options.tables(*TableName.parse(name)), dict(options.keys)
+        given = dict(options.keys)
+
+        def wanted(name: str) -> bool:
+            return options.tables(*TableName.parse(name))
+
         found: set[str] = set()
         for split in splits:
             found |= parents(links_of(split.keys, wanted, given).carried, names)
@@ -234,7 +226,7 @@ class _Retry:
 
     def _known(self, cursor: SourceCursor, splits: Sequence[Split]) -> Catalogue | None:
         """The schema history at the start of the file up to which the lake has the source."""
-        if not self.answers and not self.sources.given:
+        if not self.answers and not self._sources.given:
             return None  # nothing but what the lake has
         here = [split for split in splits if split.file == self._end.file]
         if here and here[0].start == len(MAGIC):
@@ -260,46 +252,47 @@ class _Retry:
         there = {
             str(each.full_name)
             for each in self._store.manifest.tables.values()
-            if each.source == self.group.source
+            if each.source == self.source
         }
         return frozenset(there & names - known - made)
 
     def _cursor(self, series: LogSeries, place: str) -> SourceCursor:
         """The log from a place on."""
         state = self._point(place) if place else None
-        written = self._store.sources / f"{self.group.source}{SUFFIX}"
+        written = self._store.sources / f"{self.source}{SUFFIX}"
         begin = load(written)[0] if state is None and written.exists() else None
         learned = [each.learned for each in self.answers.values() if each.learned is not None]
-        return self.sources.cursor(series, state, hold=False, begin=begin, learned=learned)
+        return self._sources.cursor(series, state, hold=False, begin=begin, learned=learned)
 
     @contextmanager
     def _log(self, place: str, *, needed: bool = True) -> Iterator[LogSeries]:
-        """The source's log from a place on; an empty one where it is not ``needed`` and gone."""
-        name, group = Position.parse(place).file if place else self._first, self.group
-        series = self.sources.series(group.source)
+        """The source's log from a place on, received once more where it is a server's and no longer
+        here; an empty one where it is not ``needed`` and gone.
+        """
+        first = next(iter(self._end.files), self._end.file)  # that the lake has of the source
+        name = Position.parse(place).file if place else first
+        series = self._sources.series(self.source)
         found = None if series is None else _from(series, name)
-        logs = self.sources.received.get(group.source) if found is None else None
+        logs = self._sources.received.get(self.source) if found is None else None
         copy: ServerLog | None = None
         try:
             if logs is not None:
                 folder = logs.folder.with_name(f"{logs.folder.name}{AGAIN}")
                 copy = ServerLog(logs.source, within(self._store.sources, folder))
-                found = self._received(copy, name)
+                shutil.rmtree(copy.folder, ignore_errors=True)
+                with suppress(LogPurged):  # the server no longer has it
+                    received = copy.receive(Position(name, len(MAGIC)), self.batches.tell)
+                    found = _from(LogSeries(self.source, received.files), name)
             if found is None and needed:
-                raise _gone(group, name)
-            yield found or LogSeries(group.source, ())
+                raise LogPurged(
+                    f"{', '.join(sorted(self.keys))}: the log of source {self.source} is no longer"
+                    f" there from {name} on, since when it was set aside: bring the files back (and"
+                    " give this source), or create a new lake"
+                )
+            yield found or LogSeries(self.source, ())
         finally:
             if copy is not None:
                 shutil.rmtree(copy.folder, ignore_errors=True)
-
-    def _received(self, copy: ServerLog, name: str) -> LogSeries | None:
-        """A server's log from a file on, received once more; None where it no longer has it."""
-        shutil.rmtree(copy.folder, ignore_errors=True)
-        try:
-            received = copy.receive(Position(name, len(MAGIC)), self.batches.setting.tell)
-        except LogPurged:
-            return None
-        return _from(LogSeries(self.group.source, received.files), name)
 
 
 def _from(series: LogSeries, name: str) -> LogSeries | None:
@@ -308,16 +301,3 @@ def _from(series: LogSeries, name: str) -> LogSeries | None:
     if name not in names:
         return None
     return LogSeries(series.name, series.files[names.index(name) :])
-
-
-def _gone(group: _Group, name: str) -> LogPurged:
-    tables = ", ".join(sorted(group.keys))
-    return LogPurged(
-        f"{tables}: the log of source {group.source} is no longer there from {name} on, since when "
-        "it was set aside: bring the files back (and give this source), or create a new lake"
-    )
-
-
-def _sequence(since: str) -> int:
-    """The least `_seq` of what a log has from a place on."""
-    return sequence_at(Position.parse(since)) if since else 0

@@ -18,16 +18,14 @@ from tailrace.live.url import Source
 from tailrace.schema.letter_case import lowers_names
 from tailrace.schema.user_schema import load
 from tailrace.spark.input.sources import Sources
+from tailrace.spark.lake.asides import STATES
 from tailrace.spark.lake.folder import format_of
 from tailrace.spark.lake.lake import open_store
 from tailrace.spark.manifest.lake_options import LakeKeywords, LakeOptions
-from tailrace.spark.mirror.batch import Setting
-from tailrace.spark.mirror.batches import Batches
-from tailrace.spark.mirror.complete import CompleteTables
-from tailrace.spark.mirror.loop import BATCH_BYTES, Loop
+from tailrace.spark.mirror.batches import BATCH_BYTES, Batches
+from tailrace.spark.mirror.new_lake import NewLake
 from tailrace.spark.mirror.retry import take_up
 from tailrace.spark.mirror.unnamed import AskedNames, first_needed
-from tailrace.spark.mirror.wanted import WantedTables
 from tailrace.spark.runtime.session import check_installed, check_spark, is_submitted
 from tailrace.spark.runtime.workers import SMALL_BYTES, Workers
 from tailrace.spark.state.cascade.naming import Cascades
@@ -42,7 +40,6 @@ if TYPE_CHECKING:
     from tailrace.spark.input.server_log import Progress
     from tailrace.spark.mirror.report import MirrorReport, Moment
     from tailrace.storage.keyring.base import Keyring
-
 
 TRIGGER_SECONDS: Final = 10.0
 
@@ -163,13 +160,10 @@ def mirror(
         check_spark(f"mirroring more than {SMALL_BYTES >> 20} MiB at once", java=starts)
         tell("start", 0, 1)
 
-    if (
-        inputs.servers or follow
-    ):  # these may get there later: better told before anything is received
+    if inputs.servers or follow:  # they may need it later: told before anything is received
         check_spark("mirroring a server, or with --follow,", java=starts)
     workers = Workers(spark, here=follow or starts, starting=starting)
-    has_states = not {"current", "history"}.isdisjoint(options.keep)
-    asks_for_tables = has_states or not options.tables.takes_all
+    asks_for_tables = not (STATES.isdisjoint(options.keep) and options.tables.takes_all)
     with (
         open_store(into, options.format) as store,
         inputs.of_lake(
@@ -188,47 +182,25 @@ def mirror(
             asked, options = options, store.manifest.options
             options.check(store.label, asked, lake)
         inputs.cascades = options.cascades == "apply"
-        wanted: WantedTables | None = None
+        new: NewLake | None = None
         if not store.manifest.version:
-            wanted = WantedTables(
-                options.tables,
-                inputs.asked.all().values(),
-                files=bool(inputs.files),
-                follow=follow,
-                notice=say,
-            )
-        complete: CompleteTables | None = None
-        if has_states and not store.manifest.version:
-            complete = CompleteTables(
-                options.tables,
-                inputs.asked,
-                accept=incomplete == "accept",
-                follow=follow,
-                notice=say,
-            )
+            new = NewLake(options, inputs, accept=incomplete == "accept", follow=follow, notice=say)
         batches = Batches(
-            Setting(
-                store,
-                options,
-                workers,
-                tell,
-                wanted,
-                complete,
-                inputs.received.keys(),
-                given,
-                statements,
-            )
-        )
-        if retried is not None:
-            take_up(inputs, batches, retried)
-        return Loop(
             inputs,
-            batches,
+            store,
+            options,
+            workers,
+            tell,
             Cascades(inputs.asked, options, say),
             AskedNames(inputs.asked.sources, say),
-            (stop if follow else None) or threading.Event(),
-            follow,
-            every,
-            batch_bytes,
-            on_moment,
-        ).run()
+            new=new,
+            statements=statements,
+            follow=follow,
+            trigger=every,
+            most=batch_bytes,
+            stop=(stop if follow else None) or threading.Event(),
+            on_moment=on_moment,
+        )
+        if retried is not None:
+            take_up(batches, retried)
+        return batches.run()

@@ -35,12 +35,13 @@ from tailrace.table_name import TableName
 from tailrace.values.schema import ColumnDefinition, TableDefinition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
     from tailrace.columns import Split, TableChange
     from tailrace.live.url import Source
-    from tailrace.spark.manifest.manifest import Manifest
-    from tailrace.spark.mirror.splits import Written
+    from tailrace.spark.manifest.manifest import Manifest, Status
+    from tailrace.spark.manifest.manifest import TableState as LakeTable
+    from tailrace.spark.mirror.decode import Written
     from tailrace.spark.state.changelog import Named, Unnamed
     from tailrace.values.schema import TableSchema
 
@@ -160,29 +161,29 @@ def missing_names(
         first, last = cause[0].first, max(each.last for each in every)
         answer, named = answers.get(table), by_log.get(table)
         fate = _fate(changes, table, every[0].first)
-        again, lacks = True, table not in left_out
+        lacks = table not in left_out
+        offer: Answer | None = None
         if fate.gone:
             found.bare.add(table)
             found.failed.pop(table, None)
             found.offers.pop(table, None)
             continue
-        if answer is None or answer.by_log:
-            again = answer is None
-        elif named is not None and table not in lacking and _fits(named, every, fate):
-            learned = Learned(_state(named.table), _place(splits, max(last, named.first)))
-            found.offers[table] = Answer(learned, end=learned.end, by_log=True)
-        elif fate.renamed is not None:
-            found.offers[table] = _other(splits, fate.name, fate.renamed)
-        else:
-            again = False
-        if again:
+        if answer is not None and not answer.by_log:
+            if named is not None and table not in lacking and _fits(named, every, fate):
+                learned = Learned(_state(named.table), _place(splits, max(last, named.first)))
+                offer = Answer(learned, end=learned.end, by_log=True)
+            elif fate.renamed is not None:
+                offer = _other(splits, fate.name, fate.renamed)
+        if offer is not None:
+            found.offers[table] = offer
+        if answer is None or offer is not None:
             found.failed[table] = _unread(splits, first, lacks=lacks, unnamed=True)
-        elif answer is not None and answer.learned is None:
+        elif answer.learned is None:
             why = _untold(answer.reason, lacks=table in lacking)
             found.failed[table] = _unread(splits, first, why, lacks=lacks)
         elif fate.changed is not None:
             found.failed[table] = _changed(splits, first, fate.changed, lacks=lacks)
-        elif answer is not None and answer.learned is not None:
+        else:
             why = _misfit(every[0], answer.learned)
             found.failed[table] = _unread(splits, first, why, lacks=lacks)
     return found
@@ -311,8 +312,7 @@ class AskedNames:
         for source, tables in self._waiting(manifest).items():
             known = self._answers.setdefault(source, {})
             self._ask(source, {each: known.get(each) for each in tables.values()})
-            state = manifest.sources[source]
-            here = state.position
+            here = manifest.sources[source].position
             ready = {
                 key: answer
                 for key, table in tables.items()
@@ -372,11 +372,9 @@ class AskedNames:
     def _waiting(self, manifest: Manifest) -> dict[str, dict[str, TableName]]:
         """The tables that are to be asked for, by source and key."""
         found: dict[str, dict[str, TableName]] = {}
-        for key, state in with_status(manifest.tables):
-            status = state.set_aside
-            if status is None or not status.unnamed or key in self._given_up:
-                continue
-            if state.source in self._servers and state.source in manifest.sources:
+        for key, state, _ in _unnamed(manifest):
+            is_known = state.source in self._servers and state.source in manifest.sources
+            if is_known and key not in self._given_up:
                 found.setdefault(state.source, {})[key] = state.full_name
         return found
 
@@ -388,11 +386,18 @@ def first_needed(manifest: Manifest, source: str) -> str | None:
         return None
     places = [
         at
-        for _, table in with_status(manifest.tables)
-        if table.source == source and (status := table.set_aside) is not None and status.unnamed
+        for _, table, status in _unnamed(manifest)
+        if table.source == source
         for at in status.parts.values()
     ]
     if not places:
         return None
     place = min(places, key=in_order)
     return Position.parse(place).file if place else next(iter(state.files), state.file)
+
+
+def _unnamed(manifest: Manifest) -> Iterator[tuple[str, LakeTable, Status]]:
+    """The tables that are set aside until their servers are asked, by key, and their status."""
+    for key, state in with_status(manifest.tables):
+        if (status := state.set_aside) is not None and status.unnamed:
+            yield key, state, status
