@@ -20,7 +20,7 @@ from pyiceberg.table.update import (
 )
 
 from tailrace.errors import PipelineError
-from tailrace.spark.lake.iceberg.deletes import by_file, taken_up, write_deletes
+from tailrace.spark.lake.iceberg.files import by_file, taken_up, write_deletes
 from tailrace.spark.lake.iceberg.paths import local
 from tailrace.spark.lake.iceberg.snapshot import Snapshots
 from tailrace.spark.lake.iceberg.state import State, data_folder, marked
@@ -119,7 +119,7 @@ def _deletes(
     if step.goes is None or step.base is None or step.base == now:
         fresh, needless = taken_up(fresh, state.applying, live)
     else:  # others have written since: what they deleted is live, and what they dropped deleted
-        if not state.known:
+        if "" in state.deleted:
             raise unread_deletes(step.table)
         wanted = {top + name for name in step.deleted} & live
         then = memory.state(table, step.base) if wanted else State()

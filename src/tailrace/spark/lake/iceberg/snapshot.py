@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
     from tailrace.spark.lake.iceberg.state import Memory
 
+    Listed = list[tuple[ManifestEntryStatus, ManifestEntry]]
+
 _TOGETHER: Final = 10
 """So many manifests of about one size become one."""
 
@@ -65,7 +67,7 @@ class Snapshots:
         self._provider = table.location_provider()
         self._sequence = table.metadata.next_sequence_number() - 1
         self._number = 0
-        self._entries: dict[tuple[ManifestContent, int], list[ManifestEntry]] = {}
+        self._listed: dict[tuple[ManifestContent, int], Listed] = {}
         """What the next snapshot's manifests list: one a content and partition spec."""
 
     def add(
@@ -82,15 +84,17 @@ class Snapshots:
         """
         self._sequence += 1
         self._number = self._table.metadata.new_snapshot_id()
-        self._entries = {}
+        self._listed = {}
         kept, leaving = self._take(gone)
         self.added.update(each.file_path for each in adds)
+        added = ManifestEntryStatus.ADDED
         for each in adds:
-            self._put(self._table.metadata.default_spec_id, ManifestEntryStatus.ADDED, each)
+            entry = ManifestEntry.from_args(status=added, snapshot_id=self._number, data_file=each)
+            self._put(self._table.metadata.default_spec_id, added, entry)
         self._merge(kept)
         fresh = [
-            (self._manifest(number, content, spec, entries), entries)
-            for number, ((content, spec), entries) in enumerate(self._entries.items())
+            (self._manifest(number, content, spec, listed), listed)
+            for number, ((content, spec), listed) in enumerate(self._listed.items())
         ]
         manifests = [*(manifest for manifest, _ in fresh), *kept]
         parent = None if self.current is None else self.current.snapshot_id
@@ -98,11 +102,6 @@ class Snapshots:
         output = self._table.io.new_output(path)
         with ListWriter(output, self._number, parent, self._sequence, CODEC) as writer:
             writer.add_manifests(manifests)
-        for manifest in manifests:  # as who reads the list finds them
-            if manifest.sequence_number == UNASSIGNED_SEQ:
-                manifest.sequence_number = self._sequence
-            if manifest.min_sequence_number == UNASSIGNED_SEQ:
-                manifest.min_sequence_number = self._sequence
         operation = Operation.OVERWRITE if adds else Operation.DELETE
         if replaces:
             operation = Operation.REPLACE
@@ -133,7 +132,7 @@ class Snapshots:
         leaving: list[DataFile] = []
         left = set(gone)
         for manifest in self._memory.live(self.current):
-            entries = self._memory.entries(manifest) if left else []
+            entries = list(self._memory.entries(manifest)) if left else []
             found = {path for each in entries if (path := each.data_file.file_path) in left}
             if not found:
                 kept.append(manifest)
@@ -144,15 +143,15 @@ class Snapshots:
                 if each.data_file.file_path in found:
                     status = ManifestEntryStatus.DELETED
                     leaving.append(each.data_file)
-                self._put(manifest.partition_spec_id, status, each.data_file, each)
+                self._put(manifest.partition_spec_id, status, each)
         if left:
             raise CommitFailedException(f"a file that is to go is not in the table: {min(left)}")
         return kept, leaving
 
     def _merge(self, kept: list[ManifestFile]) -> None:
         """Take small manifests into those that are written, once there are many."""
-        for (content, spec), entries in self._entries.items():
-            tier = _tier(sum(each.status is not ManifestEntryStatus.DELETED for each in entries))
+        for (content, spec), listed in self._listed.items():
+            tier = _tier(sum(status is not ManifestEntryStatus.DELETED for status, _ in listed))
             like = [
                 each
                 for each in kept
@@ -165,41 +164,34 @@ class Snapshots:
             for manifest in like:
                 kept.remove(manifest)
                 for each in self._memory.entries(manifest):
-                    self._put(spec, ManifestEntryStatus.EXISTING, each.data_file, each)
+                    listed.append((ManifestEntryStatus.EXISTING, each))
 
-    def _put(
-        self,
-        spec: int,
-        status: ManifestEntryStatus,
-        file: DataFile,
-        known: ManifestEntry | None = None,
-    ) -> None:
-        """List a file in one of the next manifests; ``known`` is what lists it now."""
-        number: int | None = self._number
-        if known is not None and status is ManifestEntryStatus.EXISTING:
-            number = known.snapshot_id
-        entry = ManifestEntry.from_args(
-            status=status,
-            snapshot_id=number,
-            sequence_number=None if known is None else known.sequence_number,
-            file_sequence_number=None if known is None else known.file_sequence_number,
-            data_file=file,
-        )
-        data = file.content == DataFileContent.DATA
+    def _put(self, spec: int, status: ManifestEntryStatus, entry: ManifestEntry) -> None:
+        """List a file, as an entry has it now, in one of the next manifests."""
+        data = entry.data_file.content == DataFileContent.DATA
         content = ManifestContent.DATA if data else ManifestContent.DELETES
-        self._entries.setdefault((content, spec), []).append(entry)
+        self._listed.setdefault((content, spec), []).append((status, entry))
 
     def _manifest(
-        self, number: int, content: ManifestContent, spec: int, entries: list[ManifestEntry]
+        self, number: int, content: ManifestContent, spec: int, listed: Listed
     ) -> ManifestFile:
         """Write a manifest."""
         kind = DataWriter if content is ManifestContent.DATA else DeletesWriter
         output = self._table.io.new_output(self._location(f"{uuid.uuid4()}-m{number}.avro"))
         specs = self._table.metadata.specs()
         with kind(specs[spec], self._schema, output, self._number, CODEC) as writer:
-            for each in entries:
-                writer.add_entry(each)
-        return writer.to_manifest_file()
+            put = {
+                ManifestEntryStatus.ADDED: writer.add,
+                ManifestEntryStatus.EXISTING: writer.existing,
+                ManifestEntryStatus.DELETED: writer.delete,
+            }
+            for status, each in listed:
+                put[status](each)
+        found = writer.to_manifest_file()
+        found.sequence_number = self._sequence  # as who reads the list finds it
+        if found.min_sequence_number == UNASSIGNED_SEQ:
+            found.min_sequence_number = self._sequence
+        return found
 
     def _location(self, name: str) -> str:
         """Where a file of metadata is to be; noted as written."""

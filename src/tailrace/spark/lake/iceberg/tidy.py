@@ -118,7 +118,9 @@ def left_by(
         for manifest in here.values():
             if manifest.added_snapshot_id != new.snapshot_id or not manifest.deleted_files_count:
                 continue
-            used = used or {*added, *memory.paths(table.metadata.current_snapshot())}
+            if not used:
+                live = memory.entries(*memory.live(table.metadata.current_snapshot()))
+                used = {*added, *(each.data_file.file_path for each in live)}
             gone += [
                 entry.data_file.file_path
                 for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=False)
