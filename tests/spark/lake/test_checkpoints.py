@@ -35,8 +35,8 @@ def table(tmp_path):
     names = DeltaTable(folder).file_uris()
     name = names[0].rpartition("/")[2]
     rows = np.flatnonzero(np.random.default_rng(1).integers(0, 2, 10_000))
-    found = vectors.write({name: rows}, folder, "test")
-    assert found[name]["storageType"] == "u"
+    found = vectors.write({name: rows}, folder, "test")[name].descriptor
+    assert found["storageType"] == "u"
     entry = folder / log.LOG / f"{0:020}.json"
     known = next(
         action["add"]
@@ -47,7 +47,7 @@ def table(tmp_path):
     stats = json.dumps(json.loads(known["stats"]) | {"tightBounds": False})
     versions = (
         [actions.protocol(FEATURES, ("appendOnly", "invariants", *FEATURES), vectors=True)],
-        [actions.remove(name), {"add": known | {"stats": stats, "deletionVector": found[name]}}],
+        [actions.remove(name), {"add": known | {"stats": stats, "deletionVector": found}}],
     )
     for number, some in enumerate(versions, 3):
         assert log.write_version(folder, number, some)

@@ -285,7 +285,7 @@ def test_a_vector_that_others_added_is_not_ours(tmp_path):
     log = sorted((lake / NAME / "_delta_log").glob("*.json"))
     (mine,) = [each["add"] for each in actions(lake, 1) if "deletionVector" in each.get("add", {})]
     rows = DeltaTables(lake).content(NAME).deleted[mine["path"]].read()
-    more = vectors.write({"x": np.union1d(rows, [rows[0] + 1])}, lake / NAME, "x")["x"]
+    more = vectors.write({"x": np.union1d(rows, [rows[0] + 1])}, lake / NAME, "x")["x"].descriptor
     gone = {"path": mine["path"], "deletionTimestamp": 1, "dataChange": True}
     lines = [
         {"remove": gone | {"deletionVector": mine["deletionVector"]}},

@@ -11,7 +11,7 @@ import pyarrow as pa
 from deltalake import Field, Schema
 
 from tailrace.spark.lake.delta.statistics import statistics
-from tailrace.spark.lake.delta.vectors import read, unique, write
+from tailrace.spark.lake.delta.vectors import write
 from tailrace.spark.lake.steps import APPLICATION, MARK
 from tailrace.spark.lake.tables import converted
 from tailrace.spark.parquet.deleted import joined
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from tailrace.spark.lake.delta.log import Action
     from tailrace.spark.lake.delta.table import Table
-    from tailrace.spark.lake.delta.vectors import Descriptor
+    from tailrace.spark.lake.delta.vectors import Vector
     from tailrace.spark.lake.steps import Step
 
 READER_FEATURES: Final = ("timestampNtz",)
@@ -41,15 +41,13 @@ def actions_of(step: Step, batch: int, table: Table) -> list[Action]:
 
     Vectors that the log is to name outside of it are on disk then. Raises OSError, `PipelineError`.
     """
-    known: Mapping[str, Descriptor | None] = {}
+    known: Mapping[str, Vector | None] = {}
     if step.goes is not None or step.merges or step.deletes:
         known = table.files()  # else all stay, and there may be very many
     adds, gone = step.changes(known)
     wanted = _vectors(table, step, batch, known)
     altered = {
-        name
-        for name in {*step.stays, *wanted} - adds
-        if unique(known.get(name)) != unique(wanted.get(name))
+        name for name in {*step.stays, *wanted} - adds if known.get(name) != wanted.get(name)
     }
     done = {
         "timestamp": _now(),
@@ -74,8 +72,8 @@ def actions_of(step: Step, batch: int, table: Table) -> list[Action]:
 
 
 def _vectors(
-    table: Table, step: Step, batch: int, now: Mapping[str, Descriptor | None]
-) -> dict[str, Descriptor]:
+    table: Table, step: Step, batch: int, now: Mapping[str, Vector | None]
+) -> dict[str, Vector]:
     """The vectors of the files that a step adds and keeps; new ones where it deletes rows."""
     before = now
     overrules = step.base is not None and not table.is_at(step.base)
@@ -87,11 +85,11 @@ def _vectors(
         if (vector := before.get(name)) is not None
     }
     for vector in found.values() if overrules else ():
-        read(vector, table.folder)  # it may be gone
+        vector.read()  # it may be gone
     fresh = {}
     for name, rows in step.deletes.items():
         known = found.get(name)
-        fresh[name] = rows if known is None else joined(read(known, table.folder), rows)
+        fresh[name] = rows if known is None else joined(known.read(), rows)
     number = "" if table.delta is None else table.delta.metadata().id
     return found | write(fresh, table.folder, f"{number}/{step.table}/{batch}")
 
@@ -161,9 +159,7 @@ def schema_string(columns: pa.Schema, known: Schema | None = None) -> str:
     return Schema(found).to_json()
 
 
-def _add(
-    folder: Path, name: str, vector: Descriptor | None = None, *, changes: bool = True
-) -> Action:
+def _add(folder: Path, name: str, vector: Vector | None = None, *, changes: bool = True) -> Action:
     """The action that makes a file part of the table, or gives it another vector.
 
     ``changes``: its rows are new ones.
@@ -178,13 +174,17 @@ def _add(
         "dataChange": changes,
         "stats": figures,
     }
-    return {"add": content | ({} if vector is None else {"deletionVector": vector})}
+    return {"add": content | _with(vector)}
 
 
-def remove(name: str, vector: Descriptor | None = None, *, changes: bool = True) -> Action:
+def remove(name: str, vector: Vector | None = None, *, changes: bool = True) -> Action:
     """The action that takes a file out of the table, which has the vector."""
     content = {"path": quote(name), "deletionTimestamp": _now(), "dataChange": changes}
-    return {"remove": content | ({} if vector is None else {"deletionVector": vector})}
+    return {"remove": content | _with(vector)}
+
+
+def _with(vector: Vector | None) -> Action:
+    return {} if vector is None else {"deletionVector": vector.descriptor}
 
 
 def _now() -> int:

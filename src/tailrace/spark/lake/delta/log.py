@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 import pyarrow.parquet as pq
 
-from tailrace.spark.lake.delta.vectors import unique
+from tailrace.spark.lake.delta.vectors import Vector
 from tailrace.spark.manifest.json_file import LARGEST, check_size, parse
 from tailrace.spark.manifest.on_disk import write_file
 from tailrace.spark.manifest.paths import read_plain
@@ -23,8 +23,6 @@ from tailrace.spark.manifest.paths import read_plain
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
-
-    from tailrace.spark.lake.delta.vectors import Descriptor
 
     Action = dict[str, Any]
 
@@ -114,9 +112,9 @@ class Files:
     def __init__(self, log: Path) -> None:
         self._log = log
         self._version = -1
-        self._vectors: dict[str, Descriptor | None] = {}
+        self._vectors: dict[str, Vector | None] = {}
 
-    def at(self, version: int) -> Mapping[str, Descriptor | None] | None:
+    def at(self, version: int) -> Mapping[str, Vector | None] | None:
         """The vector of each file, by its path; None where the log is not all there."""
         known, self._version = self._version, -1
         if not (0 <= known <= version and self._has_commits(known, version)):
@@ -144,8 +142,12 @@ class Files:
         """A commit may take a file out and add it with another vector."""
         for action in actions:
             if (add := action.get("add")) is not None:
-                self._vectors[unquote(add["path"])] = add.get("deletionVector")
+                self._vectors[unquote(add["path"])] = self._vector(add)
             elif (gone := action.get("remove")) is not None:
                 path = unquote(gone["path"])
-                if unique(self._vectors.get(path)) == unique(gone.get("deletionVector")):
+                if self._vectors.get(path) == self._vector(gone):
                     self._vectors.pop(path, None)
+
+    def _vector(self, action: Action) -> Vector | None:
+        found = action.get("deletionVector")
+        return None if found is None else Vector.of(found, self._log.parent)

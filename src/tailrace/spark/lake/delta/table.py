@@ -11,7 +11,6 @@ from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
 from tailrace.errors import PipelineError
-from tailrace.spark.lake.delta import vectors
 from tailrace.spark.lake.delta.log import (
     LAST,
     LOG,
@@ -21,6 +20,7 @@ from tailrace.spark.lake.delta.log import (
     read_actions,
     read_checkpoint,
 )
+from tailrace.spark.lake.delta.vectors import ANY_FILE, Vector
 from tailrace.spark.lake.steps import APPLICATION
 from tailrace.spark.manifest.damage import DAMAGE
 from tailrace.spark.manifest.json_file import read_json
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tailrace.spark.lake.delta.log import Action
-    from tailrace.spark.lake.delta.vectors import Descriptor
 
 _FEATURES: Final = frozenset(
     {
@@ -119,7 +118,7 @@ class Table:
         _, _, batch = mark.partition(":")
         return self.version == version_of(mark) and (not batch or self.batch == int(batch))
 
-    def files(self, mark: str | None = None) -> Mapping[str, Descriptor | None]:
+    def files(self, mark: str | None = None) -> Mapping[str, Vector | None]:
         """The deletion vector of each data file, by its path, now or at a mark.
 
         Raises `PipelineError` where the log of that is not all there.
@@ -217,15 +216,14 @@ def _remove_vectors(folder: Path, version: int, before: float) -> None:
     It has the files of the table, and those that were taken out of it not long ago. Raises
     `PipelineError`.
     """
-    used: set[Path] = set()
+    used: set[Path | None] = set()
     try:
         _, files = last_checkpoint(folder / LOG, version)
         for action in read_checkpoint(files, "add.deletionVector", "remove.deletionVector"):
             for each in action.values():
-                found = each.get("deletionVector")
-                if found is not None and found["storageType"] != "i":
-                    used.add(vectors.place(found, folder))
-        for each in folder.glob(vectors.ANY_FILE):
+                if (found := each.get("deletionVector")) is not None:
+                    used.add(Vector.of(found, folder).place())
+        for each in folder.glob(ANY_FILE):
             if each not in used and each.stat().st_mtime < before:
                 each.unlink(missing_ok=True)
     except (OSError, *DAMAGE) as error:

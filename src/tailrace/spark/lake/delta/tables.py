@@ -13,7 +13,6 @@ from tailrace.errors import LakeChanged, PipelineError, UsageError
 from tailrace.spark.lake.delta.actions import actions_of
 from tailrace.spark.lake.delta.log import LOG, write_version
 from tailrace.spark.lake.delta.table import Table, mark_of, version_of
-from tailrace.spark.lake.delta.vectors import Vector
 from tailrace.spark.lake.steps import Content
 from tailrace.spark.lake.tables import Tables
 from tailrace.spark.manifest.on_disk import to_disk
@@ -63,11 +62,7 @@ class DeltaTables(Tables):
         if found.delta is None or now is None:
             return None
         files = found.files(mark)
-        deleted = {
-            path: Vector.of(vector, found.folder)
-            for path, vector in files.items()
-            if vector is not None
-        }
+        deleted = {path: vector for path, vector in files.items() if vector is not None}
         columns = {field.name: field.name for field in found.delta.schema().fields}
         return Content(mark or now, frozenset(files), deleted, columns)
 
