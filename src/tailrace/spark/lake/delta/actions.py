@@ -10,6 +10,7 @@ from urllib.parse import quote
 import pyarrow as pa
 from deltalake import Field, Schema
 
+from tailrace.spark.lake.delta.log import READER_FEATURES, VECTORS, WRITER_FEATURES
 from tailrace.spark.lake.delta.statistics import statistics
 from tailrace.spark.lake.delta.vectors import write
 from tailrace.spark.lake.steps import APPLICATION, MARK
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
     from tailrace.spark.lake.delta.vectors import Vector
     from tailrace.spark.lake.steps import Step
 
-READER_FEATURES: Final = ("timestampNtz",)
-WRITER_FEATURES: Final = ("appendOnly", "invariants", "timestampNtz")
-VECTORS: Final = "deletionVectors"
 _CONFIGURATION: Final = {
     "delta.checkpointInterval": "20",
     "delta.logRetentionDuration": "interval 1 days",

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 LOG: Final = "_delta_log"
 LAST: Final = "_last_checkpoint"
+READER_FEATURES: Final = ("timestampNtz",)
+WRITER_FEATURES: Final = ("appendOnly", "invariants", "timestampNtz")
+VECTORS: Final = "deletionVectors"
 _CHECKPOINT: Final = re.compile(
     r"(\d{20})\.checkpoint\.(?:parquet|\d{10}\.(\d{10})\.parquet|[0-9A-Fa-f-]{36}\.(?:parquet|json))"
 )

@@ -14,6 +14,8 @@ from tailrace.errors import PipelineError
 from tailrace.spark.lake.delta.log import (
     LAST,
     LOG,
+    VECTORS,
+    WRITER_FEATURES,
     Files,
     entry,
     last_checkpoint,
@@ -31,17 +33,7 @@ if TYPE_CHECKING:
 
     from tailrace.spark.lake.delta.log import Action
 
-_FEATURES: Final = frozenset(
-    {
-        "appendOnly",
-        "invariants",
-        "timestampNtz",
-        "changeDataFeed",
-        "deletionVectors",
-        "vacuumProtocolCheck",
-        "v2Checkpoint",
-    }
-)
+_OTHERS: Final = {"changeDataFeed", "vacuumProtocolCheck", "v2Checkpoint"}
 """What others may give a table without it mattering to a writer of whole files."""
 _DEFINING: Final = {"metaData", "protocol"}
 _CHECKPOINT: Final = 20
@@ -149,7 +141,7 @@ class Table:
         if self.delta is None:
             return
         features = set(self.delta.protocol().writer_features or ())
-        if unknown := features - _FEATURES:
+        if unknown := features - {*WRITER_FEATURES, VECTORS} - _OTHERS:
             raise PipelineError(
                 f"{self.folder} was given the table feature {min(unknown)}, which Tailrace does "
                 "not write: drop the feature, or create a new lake"

@@ -3,21 +3,34 @@
 https://iceberg.apache.org/spec/#manifests. pyiceberg's own producers copy all of a table's metadata
 several times for each snapshot, keep manifests that list nothing any more, and know no delete files
 (docs/design/formats.md). Here one manifest a content is written, and what it lists is remembered.
+Its writers derive the schema, its JSON and the writer again for each Avro file, which took a third
+of a small commit: here that is worked out once.
 """
 
 from __future__ import annotations
 
+import json
 import math
+import os
 import uuid
-from typing import TYPE_CHECKING, Final
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, Self
 
+from pyiceberg.avro.codecs import AVRO_CODEC_KEY
+from pyiceberg.avro.file import MAGIC, META_SCHEMA, SYNC_SIZE, AvroFileHeader, AvroOutputFile
+from pyiceberg.avro.resolver import construct_writer
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.manifest import (
+    MANIFEST_LIST_FILE_SCHEMAS,
     UNASSIGNED_SEQ,
     DataFileContent,
     ManifestContent,
     ManifestEntry,
     ManifestEntryStatus,
+    ManifestListWriterV2,
+    ManifestWriterV2,
+    data_file_with_partition,
+    manifest_entry_schema_with_data_file,
 )
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.snapshots import (
@@ -28,12 +41,14 @@ from pyiceberg.table.snapshots import (
     update_snapshot_summaries,
 )
 from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
-
-from tailrace.spark.lake.iceberg.avro import CODEC, DataWriter, DeletesWriter, ListWriter
+from pyiceberg.types import StructType
+from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    from pyiceberg.avro.writer import Writer
+    from pyiceberg.io import OutputFile
     from pyiceberg.manifest import DataFile, ManifestFile
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
@@ -45,6 +60,11 @@ if TYPE_CHECKING:
 
 _TOGETHER: Final = 10
 """So many manifests of about one size become one."""
+_CODEC: Final = "deflate"
+_HEADER: Final = construct_writer(META_SCHEMA)
+_SCHEMA_KEY: Final = "avro.schema"
+_ENTRY: Final = "manifest_entry"
+_MANIFEST: Final = "manifest_file"
 
 
 class Snapshots:
@@ -100,7 +120,7 @@ class Snapshots:
         parent = None if self.current is None else self.current.snapshot_id
         path = self._location(f"snap-{self._number}-0-{uuid.uuid4()}.avro")
         output = self._table.io.new_output(path)
-        with ListWriter(output, self._number, parent, self._sequence, CODEC) as writer:
+        with _ListWriter(output, self._number, parent, self._sequence, _CODEC) as writer:
             writer.add_manifests(manifests)
         operation = Operation.OVERWRITE if adds else Operation.DELETE
         if replaces:
@@ -176,10 +196,10 @@ class Snapshots:
         self, number: int, content: ManifestContent, spec: int, listed: Listed
     ) -> ManifestFile:
         """Write a manifest."""
-        kind = DataWriter if content is ManifestContent.DATA else DeletesWriter
+        kind = _DataWriter if content is ManifestContent.DATA else _DeletesWriter
         output = self._table.io.new_output(self._location(f"{uuid.uuid4()}-m{number}.avro"))
         specs = self._table.metadata.specs()
-        with kind(specs[spec], self._schema, output, self._number, CODEC) as writer:
+        with kind(specs[spec], self._schema, output, self._number, _CODEC) as writer:
             put = {
                 ManifestEntryStatus.ADDED: writer.add,
                 ManifestEntryStatus.EXISTING: writer.existing,
@@ -227,3 +247,57 @@ class Snapshots:
 
 def _tier(count: int) -> int:
     return int(math.log10(max(count, 1)))
+
+
+@cache
+def _form(name: str) -> tuple[Writer, str]:
+    """What writes records of a name, and their schema as JSON; files have no partitions."""
+    schema = MANIFEST_LIST_FILE_SCHEMAS[2]
+    if name == _ENTRY:
+        file = data_file_with_partition(partition_type=StructType(), format_version=2)
+        schema = manifest_entry_schema_with_data_file(format_version=2, data_file=file)
+    avro = AvroSchemaConversion().iceberg_to_avro(schema, schema_name=name)
+    return construct_writer(schema), json.dumps(avro)
+
+
+class _AvroFile(AvroOutputFile[Any]):
+    def __init__(self, output_file: OutputFile, name: str, metadata: dict[str, str]) -> None:
+        self.output_file = output_file
+        self.sync_bytes = os.urandom(SYNC_SIZE)
+        self.writer, schema = _form(name)
+        self.metadata = {**metadata, _SCHEMA_KEY: schema, AVRO_CODEC_KEY: _CODEC}
+
+    def _write_header(self) -> None:
+        header = AvroFileHeader(MAGIC, self.metadata, self.sync_bytes)
+        _HEADER.write(self.encoder, header)
+
+
+class _DataWriter(ManifestWriterV2):
+    """Writes a manifest of data files."""
+
+    def new_writer(self) -> AvroOutputFile[Any]:
+        """The Avro file."""
+        if self._spec.fields:  # of others' files, before the table's partitions were dropped
+            return super().new_writer()
+        return _AvroFile(self._output_file, _ENTRY, self._meta)
+
+
+class _DeletesWriter(_DataWriter):
+    """Writes a manifest of delete files, which pyiceberg has no writer for."""
+
+    def content(self) -> ManifestContent:
+        """What it lists."""
+        return ManifestContent.DELETES
+
+    @property
+    def _meta(self) -> dict[str, str]:
+        return {**super()._meta, "content": "deletes"}
+
+
+class _ListWriter(ManifestListWriterV2):
+    """Writes a manifest list."""
+
+    def __enter__(self) -> Self:
+        self._writer = _AvroFile(self._output_file, _MANIFEST, self._meta)
+        self._writer.__enter__()
+        return self
