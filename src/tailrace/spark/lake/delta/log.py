@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 import pyarrow.parquet as pq
 
+from tailrace.errors import PipelineError
 from tailrace.spark.lake.delta.vectors import Vector
 from tailrace.spark.manifest.json_file import LARGEST, check_size, parse
 from tailrace.spark.manifest.on_disk import write_file
@@ -117,13 +118,16 @@ class Files:
         self._version = -1
         self._vectors: dict[str, Vector | None] = {}
 
-    def at(self, version: int) -> Mapping[str, Vector | None] | None:
-        """The vector of each file, by its path; None where the log is not all there."""
+    def at(self, version: int) -> Mapping[str, Vector | None]:
+        """The vector of each file, by its path. Raises `PipelineError` where the log of that is not
+        all there.
+        """
         known, self._version = self._version, -1
         if not (0 <= known <= version and self._has_commits(known, version)):
             known, files = last_checkpoint(self._log, version)
             if not self._has_commits(known, version):
-                return None
+                folder = self._log.parent
+                raise PipelineError(f"{folder} has no log of its version {version} any more")
             self._vectors = {}
             self._take(read_checkpoint(files, "add.path", "add.deletionVector"))
         for number in range(known + 1, version + 1):

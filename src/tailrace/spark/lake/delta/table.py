@@ -115,25 +115,17 @@ class Table:
 
         Raises `PipelineError` where the log of that is not all there.
         """
-        version, known = self.version, self._files
         if mark is not None and not self.is_at(mark):
-            version, known = version_of(mark), Files(self.log)
-        elif self.delta is None:
-            return {}
-        if (found := known.at(version)) is None:
-            raise PipelineError(f"{self.folder} has no log of its version {version} any more")
-        return found
+            return Files(self.log).at(version_of(mark))
+        return {} if self.delta is None else self._files.at(self.version)
 
     def last_mark(self) -> str | None:
         """The mark of its last version that is ours; None if that commit is gone."""
-        for version in range(self.version, -1, -1):
-            try:
-                actions = list(read_actions(entry(self.log, version)))
-            except FileNotFoundError:
-                return None
-            for each in actions:
-                if (txn := each.get("txn", {})).get("appId") == APPLICATION:
-                    return mark_of(version, txn["version"])
+        with suppress(FileNotFoundError):
+            for version in range(self.version, -1, -1):
+                for each in list(read_actions(entry(self.log, version))):
+                    if (txn := each.get("txn", {})).get("appId") == APPLICATION:
+                        return mark_of(version, txn["version"])
         return None
 
     def check(self) -> None:

@@ -114,8 +114,7 @@ def _again(
 
 def allowed(columns: pa.Schema) -> pa.Schema:
     """The columns, with other names for those that Iceberg keeps for itself."""
-    names = [_RESERVED.get(name, name) for name in columns.names]
-    return pa.schema([field.with_name(name) for field, name in zip(columns, names, strict=True)])
+    return pa.schema([each.with_name(_RESERVED.get(each.name, each.name)) for each in columns])
 
 
 def _mapping(schema: Schema) -> str:
