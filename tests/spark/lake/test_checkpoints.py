@@ -17,7 +17,8 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from tailrace.errors import PipelineError
-from tailrace.spark.lake.delta import log, vectors
+from tailrace.spark.lake.delta import actions, log, vectors
+from tailrace.spark.lake.delta.table import Table
 from tailrace.spark.lake.delta.tables import DeltaTables
 
 LAST = 4
@@ -34,8 +35,8 @@ def table(tmp_path):
     names = DeltaTable(folder).file_uris()
     name = names[0].rpartition("/")[2]
     rows = np.flatnonzero(np.random.default_rng(1).integers(0, 2, 10_000))
-    found = vectors.write({name: rows}, folder, "test")
-    assert found[name]["storageType"] == "u"
+    found = vectors.write({name: rows}, folder, "test")[name].descriptor
+    assert found["storageType"] == "u"
     entry = folder / log.LOG / f"{0:020}.json"
     known = next(
         action["add"]
@@ -44,11 +45,11 @@ def table(tmp_path):
         if (action := json.loads(line)).get("add", {}).get("path") == name
     )
     stats = json.dumps(json.loads(known["stats"]) | {"tightBounds": False})
-    actions = (
-        [log.protocol(FEATURES, ("appendOnly", "invariants", *FEATURES), vectors=True)],
-        [log.remove(name), {"add": known | {"stats": stats, "deletionVector": found[name]}}],
+    versions = (
+        [actions.protocol(FEATURES, ("appendOnly", "invariants", *FEATURES), vectors=True)],
+        [actions.remove(name), {"add": known | {"stats": stats, "deletionVector": found}}],
     )
-    for number, some in enumerate(actions, 3):
+    for number, some in enumerate(versions, 3):
         assert log.write_version(folder, number, some)
     DeltaTable(folder).create_checkpoint()
     return folder
@@ -183,7 +184,7 @@ def test_vectors_in_use_stay(checkpointed):
     unused.write_bytes(b"")
     for each in (file, unused):
         os.utime(each, (0, 0))
-    DeltaTables(checkpointed.parent).tidy("t")
+    Table(checkpointed).tidy()
     assert [file] == list(checkpointed.glob(vectors.ANY_FILE))
 
 

@@ -7,7 +7,7 @@ import pytest
 from deltalake import Schema
 
 from tailrace.errors import UnsupportedType
-from tailrace.spark.lake.delta.log import schema_string
+from tailrace.spark.lake.delta.actions import schema_string
 from tailrace.spark.lake.iceberg.schema import evolved
 
 CONTINUE = [  # https://iceberg.apache.org/spec/#schema-evolution

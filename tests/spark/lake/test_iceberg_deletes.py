@@ -9,7 +9,7 @@ from pyiceberg.manifest import DataFileContent, ManifestContent
 import tailrace
 from tailrace.spark import mirror
 from tailrace.spark.lake.iceberg.catalog import own_catalog
-from tailrace.spark.lake.iceberg.deletes import read_deletes, taken_up, write_deletes
+from tailrace.spark.lake.iceberg.files import read_deletes, taken_up, write_deletes
 from tailrace.spark.lake.lake import open_store
 from tailrace.spark.state.built import Built
 from tailrace.spark.state.current import jobs

@@ -13,6 +13,7 @@ from deltalake import DeltaTable
 from tailrace.errors import LakeChanged, PipelineError
 from tailrace.spark.lake import lake as lakes
 from tailrace.spark.lake.delta import vectors
+from tailrace.spark.lake.delta.table import Table
 from tailrace.spark.lake.delta.tables import DeltaTables
 from tailrace.spark.lake.iceberg.catalog import own_catalog
 from tailrace.spark.lake.lake import open_store
@@ -144,12 +145,11 @@ def test_large_vectors_are_in_one_file_and_old_ones_go(tmp_path):
         assert [key for key, _ in seen(lake, "delta")] == left
         store.refresh(run)
         assert store.manifest.version == 3
-        tables = DeltaTables(lake)
         check_deleted(store)
         old = time.time() - 7200
         for each in files:
             os.utime(each, (old, old))
-        tables.tidy(NAME)
+        Table(lake / NAME).tidy()
         assert sorted((lake / NAME).glob(vectors.ANY_FILE)) == files  # replaced a moment ago
         store.commit(patch(store, new(1)))
     # An hour later: what was taken out then has no entry in a checkpoint any more.
@@ -162,7 +162,7 @@ def test_large_vectors_are_in_one_file_and_old_ones_go(tmp_path):
         path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     for path in log.glob("*checkpoint*"):
         path.unlink()
-    DeltaTables(lake).tidy(NAME)
+    Table(lake / NAME).tidy()
     now = set((lake / NAME).glob(vectors.ANY_FILE))
     assert first not in now
     assert now
@@ -285,7 +285,7 @@ def test_a_vector_that_others_added_is_not_ours(tmp_path):
     log = sorted((lake / NAME / "_delta_log").glob("*.json"))
     (mine,) = [each["add"] for each in actions(lake, 1) if "deletionVector" in each.get("add", {})]
     rows = DeltaTables(lake).content(NAME).deleted[mine["path"]].read()
-    more = vectors.write({"x": np.union1d(rows, [rows[0] + 1])}, lake / NAME, "x")["x"]
+    more = vectors.write({"x": np.union1d(rows, [rows[0] + 1])}, lake / NAME, "x")["x"].descriptor
     gone = {"path": mine["path"], "deletionTimestamp": 1, "dataChange": True}
     lines = [
         {"remove": gone | {"deletionVector": mine["deletionVector"]}},
@@ -314,6 +314,6 @@ def test_tidying_is_paused_while_another_process_writes_vectors(tmp_path, monkey
             monkeypatch.setattr(time, "time", lambda: begin() + 7200)
 
         monkeypatch.setattr(DeltaTable, "create_checkpoint", pause)
-        DeltaTables(lake).tidy(NAME)
+        Table(lake / NAME).tidy()
     assert len(list((lake / NAME).glob(vectors.ANY_FILE))) == 2
     assert seen(lake, "delta") == expected(range(10), [3, 4])

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tailrace.errors import PipelineError
 from tailrace.spark.lake.delta import vectors
+from tailrace.spark.lake.delta.vectors import Vector
 from tailrace.spark.parquet.deleted import dump, joined, load, without
 
 NUMBERS = st.sets(st.one_of(st.integers(0, 300), st.integers(0, 1 << 20), st.integers(0, 1 << 40)))
@@ -61,8 +62,8 @@ def test_vector_of_others():
         "cardinality": 6,
     }
     rows = [3, 4, 7, 11, 18, 29]
-    assert vectors.read(found, None).tolist() == rows
-    assert vectors.write({"a": array(rows)}, None, "x")["a"] == found
+    assert Vector.of(found, None).read().tolist() == rows
+    assert vectors.write({"a": array(rows)}, None, "x")["a"].descriptor == found
 
 
 def test_vector_with_runs():
@@ -74,9 +75,9 @@ def test_vector_with_runs():
 
 def test_place_of_the_protocol(tmp_path):
     """JSON example 1: a file with a prefix, told by its number."""
-    found = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^"}
+    found = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "cardinality": 1}
     name = "ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
-    assert vectors.place(found, tmp_path) == tmp_path / name
+    assert Vector.of(found, tmp_path).place() == tmp_path / name
 
 
 def test_large_vectors_go_into_one_file(tmp_path):
@@ -84,16 +85,19 @@ def test_large_vectors_go_into_one_file(tmp_path):
     found = vectors.write(rows, tmp_path, "table/7")
     (file,) = tmp_path.glob(vectors.ANY_FILE)
     for name, each in found.items():
-        assert each["storageType"] == "u"
-        assert vectors.place(each, tmp_path) == file
-        assert np.array_equal(vectors.read(each, tmp_path), rows[name])
-    assert len({vectors.unique(each) for each in found.values()}) == 2
-    assert vectors.write(rows, tmp_path, "table/7") == found
+        assert each.descriptor["storageType"] == "u"
+        assert each.place() == file
+        assert np.array_equal(each.read(), rows[name])
+    assert len({each.name for each in found.values()}) == 2
+    again = vectors.write(rows, tmp_path, "table/7")
+    assert [each.descriptor for each in again.values()] == [
+        each.descriptor for each in found.values()
+    ]
     data = bytearray(file.read_bytes())
     data[20] ^= 1
     file.write_bytes(data)
     with pytest.raises(PipelineError, match="checksum"):
-        vectors.read(found["a"], tmp_path)
+        found["a"].read()
 
 
 @settings(deadline=None)

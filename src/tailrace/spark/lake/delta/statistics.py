@@ -52,10 +52,8 @@ def statistics(path: Path, *, tight: bool) -> str:
         ranged = [each for each in found if each.has_min_max]
         if not ranged or any(not each.has_min_max and each.num_values for each in found):
             continue
-        low, high = (
-            _value(min(each.min for each in ranged)),
-            _value(max(each.max for each in ranged)),
-        )
+        low = _value(min(each.min for each in ranged))
+        high = _value(max(each.max for each in ranged))
         if low is not None and high is not None:
             _put(least, names, low)
             _put(most, names, high)

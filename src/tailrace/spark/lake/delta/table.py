@@ -6,37 +6,34 @@ import math
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
-from urllib.parse import unquote
 
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
 from tailrace.errors import PipelineError
-from tailrace.spark.lake.delta import log, vectors
-from tailrace.spark.lake.delta.checkpoint import last_checkpoint, read_actions, read_checkpoint
+from tailrace.spark.lake.delta.log import (
+    LAST,
+    LOG,
+    VECTORS,
+    WRITER_FEATURES,
+    Files,
+    entry,
+    last_checkpoint,
+    read_actions,
+    read_checkpoint,
+)
+from tailrace.spark.lake.delta.vectors import ANY_FILE, Vector
 from tailrace.spark.lake.tables import APPLICATION
 from tailrace.spark.manifest.damage import DAMAGE
 from tailrace.spark.manifest.json_file import read_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from tailrace.spark.lake.delta.checkpoint import Action
-    from tailrace.spark.lake.delta.vectors import Descriptor
+    from tailrace.spark.lake.delta.log import Action
 
-
-_FEATURES: Final = frozenset(
-    {
-        "appendOnly",
-        "invariants",
-        "timestampNtz",
-        "changeDataFeed",
-        log.VECTORS,
-        "vacuumProtocolCheck",
-        "v2Checkpoint",
-    }
-)
+_OTHERS: Final = {"changeDataFeed", "vacuumProtocolCheck", "v2Checkpoint"}
 """What others may give a table without it mattering to a writer of whole files."""
 _DEFINING: Final = {"metaData", "protocol"}
 _CHECKPOINT: Final = 20
@@ -55,14 +52,14 @@ class Table:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.log = folder / log.LOG
+        self.log = folder / LOG
         self.delta: DeltaTable | None = None
         self.version, self.batch = -1, 0
         if self.log.is_dir():
             with suppress(TableNotFoundError):
                 self.delta = DeltaTable(str(folder))
         self._note()
-        self._files = _Files(self.log)
+        self._files = Files(self.log)
         self._checkpointed = -1
         self._tidied = -math.inf
 
@@ -92,7 +89,7 @@ class Table:
         now = _stamp(self.log, self.version)
         if now is not None and now == self._stamp:
             return True
-        if self._stamp and self._stamp[0] != _identity(_entry(self.log, self.version)):
+        if self._stamp and self._stamp[0] != _identity(entry(self.log, self.version)):
             return False
         try:
             self.delta.update_incremental()
@@ -113,30 +110,22 @@ class Table:
         _, _, batch = mark.partition(":")
         return self.version == version_of(mark) and (not batch or self.batch == int(batch))
 
-    def files(self, mark: str | None = None) -> Mapping[str, Descriptor | None]:
+    def files(self, mark: str | None = None) -> Mapping[str, Vector | None]:
         """The deletion vector of each data file, by its path, now or at a mark.
 
         Raises `PipelineError` where the log of that is not all there.
         """
-        version, known = self.version, self._files
         if mark is not None and not self.is_at(mark):
-            version, known = version_of(mark), _Files(self.log)
-        elif self.delta is None:
-            return {}
-        if (found := known.at(version)) is None:
-            raise PipelineError(f"{self.folder} has no log of its version {version} any more")
-        return found
+            return Files(self.log).at(version_of(mark))
+        return {} if self.delta is None else self._files.at(self.version)
 
     def last_mark(self) -> str | None:
         """The mark of its last version that is ours; None if that commit is gone."""
-        for version in range(self.version, -1, -1):
-            try:
-                actions = list(read_actions(_entry(self.log, version)))
-            except FileNotFoundError:
-                return None
-            for each in actions:
-                if (txn := each.get("txn", {})).get("appId") == APPLICATION:
-                    return mark_of(version, txn["version"])
+        with suppress(FileNotFoundError):
+            for version in range(self.version, -1, -1):
+                for each in list(read_actions(entry(self.log, version))):
+                    if (txn := each.get("txn", {})).get("appId") == APPLICATION:
+                        return mark_of(version, txn["version"])
         return None
 
     def check(self) -> None:
@@ -144,7 +133,7 @@ class Table:
         if self.delta is None:
             return
         features = set(self.delta.protocol().writer_features or ())
-        if unknown := features - _FEATURES:
+        if unknown := features - {*WRITER_FEATURES, VECTORS} - _OTHERS:
             raise PipelineError(
                 f"{self.folder} was given the table feature {min(unknown)}, which Tailrace does "
                 "not write: drop the feature, or create a new lake"
@@ -156,18 +145,14 @@ class Table:
         """Whether ``version``, which was just committed, is many after the last checkpoint."""
         if version - self._checkpointed >= _CHECKPOINT:
             with suppress(FileNotFoundError):
-                self._checkpointed = int(read_json(self.log / log.LAST)["version"])
+                self._checkpointed = int(read_json(self.log / LAST)["version"])
         return version - self._checkpointed >= _CHECKPOINT
 
-    def tidy(self, before: float) -> None:
-        """A checkpoint; files that were replaced long enough ago, and old log entries, go.
-
-        ``before`` is a time before the look at it: this process may have been paused since, while
-        another one wrote vectors.
-        """
+    def tidy(self) -> None:
+        """A checkpoint; files that were replaced long enough ago, and old log entries, go."""
         if self.delta is None:
             return
-        now = time.monotonic()
+        now, before = time.monotonic(), time.time()  # others may write vectors from here on
         self.delta.update_incremental()
         self.delta.create_checkpoint()
         if now - self._tidied > _VACUUM_SECONDS:
@@ -175,54 +160,6 @@ class Table:
             self.delta.cleanup_metadata()
             self.delta.vacuum(dry_run=False)
             _remove_vectors(self.folder, self.delta.version(), before - _VECTOR_SECONDS)
-
-
-class _Files:
-    """The files of a table, by its log, as of the version that was asked for last.
-
-    delta-rs lists the files, but not where their deletion vectors are.
-    """
-
-    def __init__(self, log: Path) -> None:
-        self._log = log
-        self._version = -1
-        self._vectors: dict[str, Descriptor | None] = {}
-
-    def at(self, version: int) -> Mapping[str, Descriptor | None] | None:
-        """The vector of each file, by its path; None where the log is not all there."""
-        known, self._version = self._version, -1
-        if not (0 <= known <= version and self._has_commits(known, version)):
-            known, files = last_checkpoint(self._log, version)
-            if not self._has_commits(known, version):
-                return None
-            self._vectors = {}
-            self._take(read_checkpoint(files, "add.path", "add.deletionVector"))
-        for number in range(known + 1, version + 1):
-            self._take(read_actions(_entry(self._log, number)))
-        self._version = version
-        return self._vectors
-
-    def took(self, version: int, actions: Iterable[Action]) -> None:
-        """Take up a commit, if what was before it is known."""
-        if self._version == version - 1 >= 0:
-            self._take(actions)
-            self._version = version
-
-    def _has_commits(self, version: int, end: int) -> bool:
-        """Whether the commits after a version, up to another one, are there."""
-        numbers = range(version + 1, end + 1)
-        return all(_entry(self._log, number).exists() for number in numbers)
-
-    def _take(self, actions: Iterable[Action]) -> None:
-        """A commit may take a file out and add it with another vector."""
-        for action in actions:
-            if (add := action.get("add")) is not None:
-                self._vectors[unquote(add["path"])] = add.get("deletionVector")
-            elif (gone := action.get("remove")) is not None:
-                path = unquote(gone["path"])
-                theirs = vectors.unique(gone.get("deletionVector"))
-                if vectors.unique(self._vectors.get(path)) == theirs:
-                    self._vectors.pop(path, None)
 
 
 def mark_of(version: int, batch: int) -> str:
@@ -242,10 +179,10 @@ def _stamp(folder: Path, version: int) -> tuple[_Identity, _Identity | None] | N
     as it has versions. Who removes a version's file first makes a checkpoint of a newer version,
     and notes it in ``_last_checkpoint``.
     """
-    if _identity(_entry(folder, version + 1)) is not None:
+    if _identity(entry(folder, version + 1)) is not None:
         return None
-    known = _identity(_entry(folder, version))
-    return None if known is None else (known, _identity(folder / log.LAST))
+    known = _identity(entry(folder, version))
+    return None if known is None else (known, _identity(folder / LAST))
 
 
 def _identity(path: Path) -> _Identity | None:
@@ -256,11 +193,6 @@ def _identity(path: Path) -> _Identity | None:
     return found.st_ino, found.st_mtime_ns, found.st_size
 
 
-def _entry(folder: Path, version: int) -> Path:
-    """The commit of a version in a log's folder."""
-    return folder / f"{version:020}.json"
-
-
 def _remove_vectors(folder: Path, version: int, before: float) -> None:
     """Remove files of deletion vectors, last written ``before`` a time, that the checkpoint of a
     version does not know any more.
@@ -268,15 +200,14 @@ def _remove_vectors(folder: Path, version: int, before: float) -> None:
     It has the files of the table, and those that were taken out of it not long ago. Raises
     `PipelineError`.
     """
-    used: set[Path] = set()
+    used: set[Path | None] = set()
     try:
-        _, files = last_checkpoint(folder / log.LOG, version)
+        _, files = last_checkpoint(folder / LOG, version)
         for action in read_checkpoint(files, "add.deletionVector", "remove.deletionVector"):
             for each in action.values():
-                found = each.get("deletionVector")
-                if found is not None and found["storageType"] != "i":
-                    used.add(vectors.place(found, folder))
-        for each in folder.glob(vectors.ANY_FILE):
+                if (found := each.get("deletionVector")) is not None:
+                    used.add(Vector.of(found, folder).place())
+        for each in folder.glob(ANY_FILE):
             if each not in used and each.stat().st_mtime < before:
                 each.unlink(missing_ok=True)
     except (OSError, *DAMAGE) as error:

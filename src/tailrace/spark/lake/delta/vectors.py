@@ -44,37 +44,66 @@ _FROM_Z85: Final = bytes.maketrans(_Z85, _B85)
 
 @dataclass(frozen=True)
 class Vector:
-    """The deleted rows of a file (`parquet.deleted.DeletedRows`), by their descriptor.
+    """The deleted rows of a file (`parquet.deleted.DeletedRows`), by their descriptor in the log of
+    the table in a folder.
 
     ``name`` tells vectors of a table from others: the format's ``uniqueId``.
     """
 
     name: str
-    count: int
+    count: int = field(compare=False)
     folder: Path = field(compare=False)
     descriptor: Descriptor = field(compare=False)
 
     @classmethod
     def of(cls, found: Descriptor, folder: Path) -> Vector:
-        """That of a descriptor in the log of the table in a folder."""
-        return cls(unique(found), found["cardinality"], folder, found)
+        """That of a descriptor."""
+        offset = found.get("offset")
+        name = f"{found['storageType']}{found['pathOrInlineDv']}"
+        name = name if offset is None else f"{name}@{offset}"
+        return cls(name, found["cardinality"], folder, found)
 
     def read(self) -> Rows:
         """Their numbers. Raises `PipelineError`."""
-        return read(self.descriptor, self.folder)
+        text, size = self.descriptor["pathOrInlineDv"], self.descriptor["sizeInBytes"]
+        if (path := self.place()) is None:
+            return load(_decoded(text)[:size])
+        try:
+            if not path.is_file():
+                raise PipelineError(f"{path}, a deletion vector, is no file")
+            with path.open("rb") as file:
+                file.seek(self.descriptor.get("offset") or 0)
+                content = file.read(min(size + 8, path.stat().st_size))
+        except OSError as error:
+            raise PipelineError(
+                f"cannot read {path}, a deletion vector: {error.strerror}"
+            ) from error
+        data = content[4:-4]
+        if content[:4] != struct.pack(">I", size) or content[-4:] != struct.pack(
+            ">I", zlib.crc32(data)
+        ):
+            raise PipelineError(f"{path} is damaged: a deletion vector in it has a wrong checksum")
+        return load(data)
+
+    def place(self) -> Path | None:
+        """The file that it is in; None if it is in the log. Raises `PipelineError`."""
+        kind, text = self.descriptor["storageType"], self.descriptor["pathOrInlineDv"]
+        if kind == "i":
+            return None
+        if kind == "u":
+            prefix, number = text[:-_UUID_CHARACTERS], text[-_UUID_CHARACTERS:]
+            return Path(self.folder, prefix, _file_name(uuid.UUID(bytes=_decoded(number))))
+        if kind == "p":
+            parsed = urlsplit(text)
+            if parsed.scheme in {"", "file"}:
+                return Path(unquote(parsed.path))
+        raise PipelineError(
+            f"{self.folder} has a deletion vector in a place that is no file: {text}"
+        )
 
 
-def unique(found: Descriptor | None) -> str:
-    """What tells a vector of a file from another: the format's ``uniqueId``; "" for none."""
-    if found is None:
-        return ""
-    offset = found.get("offset")
-    name = f"{found['storageType']}{found['pathOrInlineDv']}"
-    return name if offset is None else f"{name}@{offset}"
-
-
-def write(vectors: Mapping[str, Rows], folder: Path, name: str) -> dict[str, Descriptor]:
-    """Descriptors of vectors, by file; where they are large, of a file in the table's folder.
+def write(vectors: Mapping[str, Rows], folder: Path, name: str) -> dict[str, Vector]:
+    """Vectors by file; where they are large, in a file in the table's folder.
 
     That file is on disk then; it is called after ``name``, and takes the place of one that was. It
     is for a commit that is not made yet. Raises OSError.
@@ -82,7 +111,7 @@ def write(vectors: Mapping[str, Rows], folder: Path, name: str) -> dict[str, Des
     data = {each: dump(rows) for each, rows in vectors.items()}
     inline = sum(map(len, data.values())) <= INLINE_BYTES
     number = uuid.uuid5(uuid.NAMESPACE_URL, name)
-    found: dict[str, Descriptor] = {}
+    found: dict[str, Vector] = {}
     parts = [_VERSION]
     at = len(_VERSION)
     for each, content in data.items():
@@ -90,13 +119,13 @@ def write(vectors: Mapping[str, Rows], folder: Path, name: str) -> dict[str, Des
         if inline:
             kept = {"storageType": "i", "pathOrInlineDv": _encoded(content)}
         sizes = {"sizeInBytes": len(content), "cardinality": len(vectors[each])}
-        found[each] = kept | sizes
+        found[each] = Vector.of(kept | sizes, folder)
         parts.append(struct.pack(">I", len(content)) + content)
         parts.append(struct.pack(">I", zlib.crc32(content)))
         at += len(content) + 8
     if inline:
         return found
-    path = folder / file_name(number)
+    path = folder / _file_name(number)
     draft = path.with_suffix(f".{uuid.uuid4().hex}.tmp")
     draft.write_bytes(b"".join(parts))
     to_disk([draft])
@@ -105,44 +134,8 @@ def write(vectors: Mapping[str, Rows], folder: Path, name: str) -> dict[str, Des
     return found
 
 
-def file_name(number: uuid.UUID) -> str:
-    """The name of the file of a vector that is told by a number."""
+def _file_name(number: uuid.UUID) -> str:
     return f"deletion_vector_{number}.bin"
-
-
-def read(found: Descriptor, folder: Path) -> Rows:
-    """The row numbers that a descriptor of a table in a folder tells. Raises `PipelineError`."""
-    text, size = found["pathOrInlineDv"], found["sizeInBytes"]
-    if found["storageType"] == "i":
-        return load(_decoded(text)[:size])
-    path = place(found, folder)
-    try:
-        if not path.is_file():
-            raise PipelineError(f"{path}, a deletion vector, is no file")
-        with path.open("rb") as file:
-            file.seek(found.get("offset") or 0)
-            content = file.read(min(size + 8, path.stat().st_size))
-    except OSError as error:
-        raise PipelineError(f"cannot read {path}, a deletion vector: {error.strerror}") from error
-    data = content[4:-4]
-    if content[:4] != struct.pack(">I", size) or content[-4:] != struct.pack(
-        ">I", zlib.crc32(data)
-    ):
-        raise PipelineError(f"{path} is damaged: a deletion vector in it has a wrong checksum")
-    return load(data)
-
-
-def place(found: Descriptor, folder: Path) -> Path:
-    """The file that a vector is in, which is not inline. Raises `PipelineError`."""
-    text = found["pathOrInlineDv"]
-    if found["storageType"] == "u":
-        prefix, number = text[:-_UUID_CHARACTERS], text[-_UUID_CHARACTERS:]
-        return Path(folder, prefix, file_name(uuid.UUID(bytes=_decoded(number))))
-    if found["storageType"] == "p":
-        parsed = urlsplit(text)
-        if parsed.scheme in {"", "file"}:
-            return Path(unquote(parsed.path))
-    raise PipelineError(f"{folder} has a deletion vector in a place that is no file: {text}")
 
 
 def _encoded(data: bytes) -> str:

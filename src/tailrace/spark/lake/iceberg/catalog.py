@@ -80,7 +80,9 @@ def place(into: str | Path) -> Place:
         (path / "_tailrace").mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise PipelineError(f"the lake {path} cannot be written: {error}") from error
-    return Place(own_catalog(path), path, path, made=made)
+    catalog = own_catalog(path)
+    catalog.gathers = True
+    return Place(catalog, path, path, made=made)
 
 
 def named(into: str | Path) -> Place | None:
@@ -89,9 +91,21 @@ def named(into: str | Path) -> Place | None:
     Raises UsageError, and `PipelineError` where the catalogue cannot be had.
     """
     name, _, namespace = str(into).partition(".")
-    if namespace and "/" not in str(into) and name in Config().get_known_catalogs():
-        return _named(name, namespace)
-    return None
+    if not namespace or "/" in str(into) or name not in Config().get_known_catalogs():
+        return None
+    try:
+        catalog = load_catalog(name)
+    except Exception as error:  # what a catalogue raises depends on its kind
+        raise PipelineError(f"the catalogue {name} cannot be had: {first_line(error)}") from error
+    warehouse = urlsplit(catalog.properties.get("warehouse", ""))
+    if warehouse.scheme not in {"", "file"} or not warehouse.path:
+        raise UsageError(
+            f"the catalogue {name} has its tables in {warehouse.geturl() or 'no known place'}: a "
+            "mirror's tasks write data files by path, so give a catalogue whose warehouse is a "
+            "folder"
+        )
+    top = local(catalog.properties["warehouse"])
+    return Place(catalog, top, top / f"_tailrace.{namespace}", namespace)
 
 
 def own_catalog(path: Path) -> OwnCatalog:
@@ -236,19 +250,3 @@ class OwnCatalog(SqlCatalog):
                 path.unlink()
         self._written.clear()
         self.coming.clear()
-
-
-def _named(name: str, namespace: str) -> Place:
-    try:
-        catalog = load_catalog(name)
-    except Exception as error:  # what a catalogue raises depends on its kind
-        raise PipelineError(f"the catalogue {name} cannot be had: {first_line(error)}") from error
-    warehouse = urlsplit(catalog.properties.get("warehouse", ""))
-    if warehouse.scheme not in {"", "file"} or not warehouse.path:
-        raise UsageError(
-            f"the catalogue {name} has its tables in {warehouse.geturl() or 'no known place'}: a "
-            "mirror's tasks write data files by path, so give a catalogue whose warehouse is a "
-            "folder"
-        )
-    top = local(catalog.properties["warehouse"])
-    return Place(catalog, top, top / f"_tailrace.{namespace}", namespace)

@@ -20,7 +20,7 @@ from pyiceberg.table.update import (
 )
 
 from tailrace.errors import PipelineError
-from tailrace.spark.lake.iceberg.deletes import by_file, taken_up, write_deletes
+from tailrace.spark.lake.iceberg.files import by_file, taken_up, write_deletes
 from tailrace.spark.lake.iceberg.paths import local
 from tailrace.spark.lake.iceberg.snapshot import Snapshots
 from tailrace.spark.lake.iceberg.state import State, data_folder, marked
@@ -28,7 +28,7 @@ from tailrace.spark.lake.iceberg.tidy import left_by, outdated
 from tailrace.spark.lake.tables import MARK, unread_deletes
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection
 
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
@@ -53,7 +53,7 @@ def commit(table: Table, memory: Memory, step: Step, batch: int) -> str:
     # of a table that only grows all files stay, and there may be very many
     state = memory.state(table) if step.goes is not None or step.merges else State()
     top, folder = data_folder(table), memory.folder / "data"
-    properties = {BATCH: str(batch), **step.properties}
+    properties = {BATCH: str(batch), **step.properties}  # of the snapshots
     snapshots = Snapshots(table, files.schema, memory)
     try:
         adds, gone = step.changes(state.files)
@@ -67,7 +67,11 @@ def commit(table: Table, memory: Memory, step: Step, batch: int) -> str:
             whole = files.entry(folder / merge.target, top + merge.target)
             parts = {state.files[name].file_path for name in merge.sources}
             snapshots.add([whole], parts, properties, replaces=True)
-        updates += [*snapshots.updates, *_properties(metadata, step, batch)]
+        mark = step.properties.get(MARK)
+        own = {BATCH: str(batch), **({MARK: mark} if mark else {})}
+        updates += [*snapshots.updates, SetPropertiesUpdate(updates=own)]
+        if mark == "" and MARK in metadata.properties:
+            updates.append(RemovePropertiesUpdate(removals=[MARK]))
         _apply(table, memory, snapshots, updates)
     except CommitFailedException:
         snapshots.discard()
@@ -78,15 +82,6 @@ def commit(table: Table, memory: Memory, step: Step, batch: int) -> str:
         if merge not in merges and merge.target not in state.files:
             (folder / merge.target).unlink(missing_ok=True)
     return marked(snapshots.current)
-
-
-def _properties(metadata: TableMetadata, step: Step, batch: int) -> Iterator[TableUpdate]:
-    """The table's own properties; those of a step are its snapshots'."""
-    mark = step.properties.get(MARK, "")
-    set_aside = {MARK: mark} if mark else {}
-    yield SetPropertiesUpdate(updates={BATCH: str(batch), **set_aside})
-    if not mark and MARK in step.properties and MARK in metadata.properties:
-        yield RemovePropertiesUpdate(removals=[MARK])
 
 
 def check(name: str, metadata: TableMetadata) -> None:
@@ -119,7 +114,7 @@ def _deletes(
     if step.goes is None or step.base is None or step.base == now:
         fresh, needless = taken_up(fresh, state.applying, live)
     else:  # others have written since: what they deleted is live, and what they dropped deleted
-        if not state.known:
+        if "" in state.deleted:
             raise unread_deletes(step.table)
         wanted = {top + name for name in step.deleted} & live
         then = memory.state(table, step.base) if wanted else State()

@@ -31,7 +31,7 @@ _RESERVED: Final = {
     **{name: f"{name}_" for name in ("_deleted", "_partition", "_row_id", "_spec_id")},
 }
 """Names that Iceberg gives columns of its own, and what ours are called instead."""
-BACK: Final = {new: (old,) for old, new in _RESERVED.items()}
+BACK: Final = {new: old for old, new in _RESERVED.items()}
 """What a column of such a name is called in files."""
 _PROMOTED: Final = {
     (t.IntegerType(), t.LongType()),
@@ -114,14 +114,13 @@ def _again(
 
 def allowed(columns: pa.Schema) -> pa.Schema:
     """The columns, with other names for those that Iceberg keeps for itself."""
-    names = [_RESERVED.get(name, name) for name in columns.names]
-    return pa.schema([field.with_name(name) for field, name in zip(columns, names, strict=True)])
+    return pa.schema([each.with_name(_RESERVED.get(each.name, each.name)) for each in columns])
 
 
 def _mapping(schema: Schema) -> str:
     """By which names a schema's columns are found in files."""
     fields = [
-        each.model_copy(update={"names": [*each.names, *BACK.get(each.names[0], ())]})
+        each.model_copy(update={"names": each.names + [BACK[n] for n in each.names if n in BACK]})
         for each in schema.name_mapping.root
     ]
     return NameMapping(fields).model_dump_json()

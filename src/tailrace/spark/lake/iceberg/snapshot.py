@@ -3,21 +3,34 @@
 https://iceberg.apache.org/spec/#manifests. pyiceberg's own producers copy all of a table's metadata
 several times for each snapshot, keep manifests that list nothing any more, and know no delete files
 (docs/design/formats.md). Here one manifest a content is written, and what it lists is remembered.
+Its writers derive the schema, its JSON and the writer again for each Avro file, which took a third
+of a small commit: here that is worked out once.
 """
 
 from __future__ import annotations
 
+import json
 import math
+import os
 import uuid
-from typing import TYPE_CHECKING, Final
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, Self
 
+from pyiceberg.avro.codecs import AVRO_CODEC_KEY
+from pyiceberg.avro.file import MAGIC, META_SCHEMA, SYNC_SIZE, AvroFileHeader, AvroOutputFile
+from pyiceberg.avro.resolver import construct_writer
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.manifest import (
+    MANIFEST_LIST_FILE_SCHEMAS,
     UNASSIGNED_SEQ,
     DataFileContent,
     ManifestContent,
     ManifestEntry,
     ManifestEntryStatus,
+    ManifestListWriterV2,
+    ManifestWriterV2,
+    data_file_with_partition,
+    manifest_entry_schema_with_data_file,
 )
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.snapshots import (
@@ -28,12 +41,14 @@ from pyiceberg.table.snapshots import (
     update_snapshot_summaries,
 )
 from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate
-
-from tailrace.spark.lake.iceberg.avro import CODEC, DataWriter, DeletesWriter, ListWriter
+from pyiceberg.types import StructType
+from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    from pyiceberg.avro.writer import Writer
+    from pyiceberg.io import OutputFile
     from pyiceberg.manifest import DataFile, ManifestFile
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
@@ -41,8 +56,15 @@ if TYPE_CHECKING:
 
     from tailrace.spark.lake.iceberg.state import Memory
 
+    Listed = list[tuple[ManifestEntryStatus, ManifestEntry]]
+
 _TOGETHER: Final = 10
 """So many manifests of about one size become one."""
+_CODEC: Final = "deflate"
+_HEADER: Final = construct_writer(META_SCHEMA)
+_SCHEMA_KEY: Final = "avro.schema"
+_ENTRY: Final = "manifest_entry"
+_MANIFEST: Final = "manifest_file"
 
 
 class Snapshots:
@@ -65,7 +87,7 @@ class Snapshots:
         self._provider = table.location_provider()
         self._sequence = table.metadata.next_sequence_number() - 1
         self._number = 0
-        self._entries: dict[tuple[ManifestContent, int], list[ManifestEntry]] = {}
+        self._listed: dict[tuple[ManifestContent, int], Listed] = {}
         """What the next snapshot's manifests list: one a content and partition spec."""
 
     def add(
@@ -82,27 +104,24 @@ class Snapshots:
         """
         self._sequence += 1
         self._number = self._table.metadata.new_snapshot_id()
-        self._entries = {}
+        self._listed = {}
         kept, leaving = self._take(gone)
         self.added.update(each.file_path for each in adds)
+        added = ManifestEntryStatus.ADDED
         for each in adds:
-            self._put(self._table.metadata.default_spec_id, ManifestEntryStatus.ADDED, each)
+            entry = ManifestEntry.from_args(status=added, snapshot_id=self._number, data_file=each)
+            self._put(self._table.metadata.default_spec_id, added, entry)
         self._merge(kept)
         fresh = [
-            (self._manifest(number, content, spec, entries), entries)
-            for number, ((content, spec), entries) in enumerate(self._entries.items())
+            (self._manifest(number, content, spec, listed), listed)
+            for number, ((content, spec), listed) in enumerate(self._listed.items())
         ]
         manifests = [*(manifest for manifest, _ in fresh), *kept]
         parent = None if self.current is None else self.current.snapshot_id
         path = self._location(f"snap-{self._number}-0-{uuid.uuid4()}.avro")
         output = self._table.io.new_output(path)
-        with ListWriter(output, self._number, parent, self._sequence, CODEC) as writer:
+        with _ListWriter(output, self._number, parent, self._sequence, _CODEC) as writer:
             writer.add_manifests(manifests)
-        for manifest in manifests:  # as who reads the list finds them
-            if manifest.sequence_number == UNASSIGNED_SEQ:
-                manifest.sequence_number = self._sequence
-            if manifest.min_sequence_number == UNASSIGNED_SEQ:
-                manifest.min_sequence_number = self._sequence
         operation = Operation.OVERWRITE if adds else Operation.DELETE
         if replaces:
             operation = Operation.REPLACE
@@ -133,7 +152,7 @@ class Snapshots:
         leaving: list[DataFile] = []
         left = set(gone)
         for manifest in self._memory.live(self.current):
-            entries = self._memory.entries(manifest) if left else []
+            entries = list(self._memory.entries(manifest)) if left else []
             found = {path for each in entries if (path := each.data_file.file_path) in left}
             if not found:
                 kept.append(manifest)
@@ -144,15 +163,15 @@ class Snapshots:
                 if each.data_file.file_path in found:
                     status = ManifestEntryStatus.DELETED
                     leaving.append(each.data_file)
-                self._put(manifest.partition_spec_id, status, each.data_file, each)
+                self._put(manifest.partition_spec_id, status, each)
         if left:
             raise CommitFailedException(f"a file that is to go is not in the table: {min(left)}")
         return kept, leaving
 
     def _merge(self, kept: list[ManifestFile]) -> None:
         """Take small manifests into those that are written, once there are many."""
-        for (content, spec), entries in self._entries.items():
-            tier = _tier(sum(each.status is not ManifestEntryStatus.DELETED for each in entries))
+        for (content, spec), listed in self._listed.items():
+            tier = _tier(sum(status is not ManifestEntryStatus.DELETED for status, _ in listed))
             like = [
                 each
                 for each in kept
@@ -165,41 +184,34 @@ class Snapshots:
             for manifest in like:
                 kept.remove(manifest)
                 for each in self._memory.entries(manifest):
-                    self._put(spec, ManifestEntryStatus.EXISTING, each.data_file, each)
+                    listed.append((ManifestEntryStatus.EXISTING, each))
 
-    def _put(
-        self,
-        spec: int,
-        status: ManifestEntryStatus,
-        file: DataFile,
-        known: ManifestEntry | None = None,
-    ) -> None:
-        """List a file in one of the next manifests; ``known`` is what lists it now."""
-        number: int | None = self._number
-        if known is not None and status is ManifestEntryStatus.EXISTING:
-            number = known.snapshot_id
-        entry = ManifestEntry.from_args(
-            status=status,
-            snapshot_id=number,
-            sequence_number=None if known is None else known.sequence_number,
-            file_sequence_number=None if known is None else known.file_sequence_number,
-            data_file=file,
-        )
-        data = file.content == DataFileContent.DATA
+    def _put(self, spec: int, status: ManifestEntryStatus, entry: ManifestEntry) -> None:
+        """List a file, as an entry has it now, in one of the next manifests."""
+        data = entry.data_file.content == DataFileContent.DATA
         content = ManifestContent.DATA if data else ManifestContent.DELETES
-        self._entries.setdefault((content, spec), []).append(entry)
+        self._listed.setdefault((content, spec), []).append((status, entry))
 
     def _manifest(
-        self, number: int, content: ManifestContent, spec: int, entries: list[ManifestEntry]
+        self, number: int, content: ManifestContent, spec: int, listed: Listed
     ) -> ManifestFile:
         """Write a manifest."""
-        kind = DataWriter if content is ManifestContent.DATA else DeletesWriter
+        kind = _DataWriter if content is ManifestContent.DATA else _DeletesWriter
         output = self._table.io.new_output(self._location(f"{uuid.uuid4()}-m{number}.avro"))
         specs = self._table.metadata.specs()
-        with kind(specs[spec], self._schema, output, self._number, CODEC) as writer:
-            for each in entries:
-                writer.add_entry(each)
-        return writer.to_manifest_file()
+        with kind(specs[spec], self._schema, output, self._number, _CODEC) as writer:
+            put = {
+                ManifestEntryStatus.ADDED: writer.add,
+                ManifestEntryStatus.EXISTING: writer.existing,
+                ManifestEntryStatus.DELETED: writer.delete,
+            }
+            for status, each in listed:
+                put[status](each)
+        found = writer.to_manifest_file()
+        found.sequence_number = self._sequence  # as who reads the list finds it
+        if found.min_sequence_number == UNASSIGNED_SEQ:
+            found.min_sequence_number = self._sequence
+        return found
 
     def _location(self, name: str) -> str:
         """Where a file of metadata is to be; noted as written."""
@@ -235,3 +247,57 @@ class Snapshots:
 
 def _tier(count: int) -> int:
     return int(math.log10(max(count, 1)))
+
+
+@cache
+def _form(name: str) -> tuple[Writer, str]:
+    """What writes records of a name, and their schema as JSON; files have no partitions."""
+    schema = MANIFEST_LIST_FILE_SCHEMAS[2]
+    if name == _ENTRY:
+        file = data_file_with_partition(partition_type=StructType(), format_version=2)
+        schema = manifest_entry_schema_with_data_file(format_version=2, data_file=file)
+    avro = AvroSchemaConversion().iceberg_to_avro(schema, schema_name=name)
+    return construct_writer(schema), json.dumps(avro)
+
+
+class _AvroFile(AvroOutputFile[Any]):
+    def __init__(self, output_file: OutputFile, name: str, metadata: dict[str, str]) -> None:
+        self.output_file = output_file
+        self.sync_bytes = os.urandom(SYNC_SIZE)
+        self.writer, schema = _form(name)
+        self.metadata = {**metadata, _SCHEMA_KEY: schema, AVRO_CODEC_KEY: _CODEC}
+
+    def _write_header(self) -> None:
+        header = AvroFileHeader(MAGIC, self.metadata, self.sync_bytes)
+        _HEADER.write(self.encoder, header)
+
+
+class _DataWriter(ManifestWriterV2):
+    """Writes a manifest of data files."""
+
+    def new_writer(self) -> AvroOutputFile[Any]:
+        """The Avro file."""
+        if self._spec.fields:  # of others' files, before the table's partitions were dropped
+            return super().new_writer()
+        return _AvroFile(self._output_file, _ENTRY, self._meta)
+
+
+class _DeletesWriter(_DataWriter):
+    """Writes a manifest of delete files, which pyiceberg has no writer for."""
+
+    def content(self) -> ManifestContent:
+        """What it lists."""
+        return ManifestContent.DELETES
+
+    @property
+    def _meta(self) -> dict[str, str]:
+        return {**super()._meta, "content": "deletes"}
+
+
+class _ListWriter(ManifestListWriterV2):
+    """Writes a manifest list."""
+
+    def __enter__(self) -> Self:
+        self._writer = _AvroFile(self._output_file, _MANIFEST, self._meta)
+        self._writer.__enter__()
+        return self

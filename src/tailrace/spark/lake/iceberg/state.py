@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyiceberg.manifest import (
     DataFileContent,
@@ -13,8 +13,7 @@ from pyiceberg.manifest import (
 )
 
 from tailrace.errors import PipelineError
-from tailrace.spark.lake.iceberg.deletes import PositionDeletes, by_file, read_deletes
-from tailrace.spark.lake.iceberg.files import DataFiles
+from tailrace.spark.lake.iceberg.files import DataFiles, PositionDeletes, by_file, read_deletes
 from tailrace.spark.lake.iceberg.schema import MAPPING, schema_updates
 from tailrace.spark.lake.iceberg.tidy import Leftovers
 
@@ -31,8 +30,12 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.table.update import TableUpdate
 
+    from tailrace.spark.lake.iceberg.snapshot import Listed
     from tailrace.spark.lake.tables import Step
     from tailrace.spark.parquet.deleted import Rows
+
+_READ: Final = (DataFileContent.POSITION_DELETES, FileFormat.PARQUET)
+"""The delete files whose rows are read."""
 
 
 @dataclass(frozen=True)
@@ -40,19 +43,18 @@ class State:
     """Data files by name in the table's folder (others by path), at a snapshot.
 
     ``applying`` is what each delete file deletes: rows by the data file's path; ``deleted`` says by
-    name which delete files a data file has. ``known`` is False where rows are deleted in a way that
-    Tailrace does not read.
+    name which delete files a data file has. An empty name stands for delete files that Tailrace
+    does not read.
     """
 
     files: Mapping[str, DataFile] = field(default_factory=dict)
     applying: Mapping[str, Mapping[str, Rows]] = field(default_factory=dict)
     deleted: Mapping[str, PositionDeletes] = field(default_factory=dict)
-    known: bool = True
 
     @property
     def touched(self) -> set[str]:
         """Data files that may have deleted rows."""
-        return set(self.deleted if self.known else self.files)
+        return set(self.files if "" in self.deleted else self.deleted)
 
 
 class Memory:
@@ -112,23 +114,21 @@ class Memory:
         files: dict[str, DataFile] = {}
         numbers: dict[str, int] = {}
         deletes: list[ManifestEntry] = []
-        for manifest in self.live(snapshot):
-            for entry in self.entries(manifest):
-                path = entry.data_file.file_path
-                if entry.data_file.content == DataFileContent.DATA:
-                    files[path.removeprefix(top)] = entry.data_file
-                    numbers[path] = entry.sequence_number or 0
-                else:
-                    deletes.append(entry)
-        read = [each for each in deletes if _is_read(each.data_file)]
-        applying = {each.data_file.file_path: self._applying(each, numbers) for each in read}
-        deleted = {
-            path.removeprefix(top): PositionDeletes(
-                path, tuple(sorted(each for each in applying if path in applying[each])), len(rows)
-            )
-            for path, rows in by_file(applying.values()).items()
-        }
-        return State(files, applying, deleted, len(read) == len(deletes))
+        deleted: dict[str, PositionDeletes] = {}
+        for entry in self.entries(*self.live(snapshot)):
+            file = entry.data_file
+            if file.content == DataFileContent.DATA:
+                files[file.file_path.removeprefix(top)] = file
+                numbers[file.file_path] = entry.sequence_number or 0
+            elif (file.content, file.file_format) == _READ:
+                deletes.append(entry)
+            else:
+                deleted[""] = PositionDeletes("", (), 0)
+        applying = {each.data_file.file_path: self._applying(each, numbers) for each in deletes}
+        for path, rows in by_file(applying.values()).items():
+            own = tuple(sorted(each for each in applying if path in applying[each]))
+            deleted[path.removeprefix(top)] = PositionDeletes(path, own, len(rows))
+        return State(files, applying, deleted)
 
     def _applying(self, entry: ManifestEntry, numbers: Mapping[str, int]) -> dict[str, Rows]:
         """What a delete file deletes: it means the data files that were there when it came.
@@ -155,17 +155,13 @@ class Memory:
         every = [] if snapshot is None else self.manifests(snapshot)
         return [each for each in every if each.has_added_files() or each.has_existing_files()]
 
-    def entries(self, manifest: ManifestFile) -> list[ManifestEntry]:
-        """The files in a manifest that are part of the table."""
-        path = manifest.manifest_path
-        if path not in self._entries:
-            self._entries[path] = manifest.fetch_manifest_entry(self._io, discard_deleted=True)
-        return self._entries[path]
-
-    def paths(self, snapshot: Snapshot | None) -> Iterator[str]:
-        """The files that are part of the table at a snapshot."""
-        for manifest in self.live(snapshot):
-            yield from (each.data_file.file_path for each in self.entries(manifest))
+    def entries(self, *manifests: ManifestFile) -> Iterator[ManifestEntry]:
+        """The files in manifests that are part of the table."""
+        for each in manifests:
+            path = each.manifest_path
+            if path not in self._entries:
+                self._entries[path] = each.fetch_manifest_entry(self._io, discard_deleted=True)
+            yield from self._entries[path]
 
     def wrote_deletes(self, file: DataFile, rows: Mapping[str, Rows]) -> None:
         """A delete file that was just written, with the rows that it names."""
@@ -175,15 +171,15 @@ class Memory:
         self,
         snapshot: Snapshot,
         manifests: list[ManifestFile],
-        fresh: Iterable[tuple[ManifestFile, list[ManifestEntry]]],
+        fresh: Iterable[tuple[ManifestFile, Listed]],
     ) -> None:
         """A snapshot that was just written, and what its ``fresh`` manifests list."""
         self._lists[snapshot.snapshot_id] = manifests
-        for manifest, entries in fresh:
+        for manifest, listed in fresh:
             self._entries[manifest.manifest_path] = [
                 _inherit_from_manifest(each, manifest)
-                for each in entries
-                if each.status is not ManifestEntryStatus.DELETED
+                for status, each in listed
+                if status is not ManifestEntryStatus.DELETED
             ]
 
     def keep(self, metadata: TableMetadata) -> None:
@@ -202,9 +198,3 @@ def marked(snapshot: Snapshot | None) -> str:
 def data_folder(table: Table) -> str:
     """What the paths of the table's data files begin with."""
     return f"{table.location()}/data/"
-
-
-def _is_read(file: DataFile) -> bool:
-    return bool(
-        file.content == DataFileContent.POSITION_DELETES and file.file_format == FileFormat.PARQUET
-    )

@@ -18,7 +18,6 @@ from tailrace.errors import LakeChanged, PipelineError
 from tailrace.printable import first_line
 from tailrace.spark.lake.iceberg.catalog import OwnCatalog
 from tailrace.spark.lake.iceberg.commit import BATCH, check, commit
-from tailrace.spark.lake.iceberg.deletes import PositionDeletes
 from tailrace.spark.lake.iceberg.paths import local, location
 from tailrace.spark.lake.iceberg.schema import BACK, allowed, evolved
 from tailrace.spark.lake.iceberg.state import Memory, marked
@@ -68,11 +67,6 @@ class IcebergTables(Tables):
         self.top = top
         self._memory: dict[str, Memory] = {}
 
-    def open(self, generation: int, staging: Path) -> None:  # noqa: ARG002 - as others
-        """Gather the commits of a batch, if the catalogue is the lake's own."""
-        if self._own is not None:
-            self._own.gathers = True
-
     def name(self, folder: str, part: str) -> str:
         """Database and table; or, in a namespace that was given, a table named after both."""
         name = folder
@@ -98,20 +92,14 @@ class IcebergTables(Tables):
         return None if found is None else marked(found.metadata.current_snapshot())
 
     def content(self, table: str, mark: str | None = None) -> Content | None:
-        """The table's snapshot; its files, relative to its folder or whole; deleted rows.
-
-        If Tailrace cannot read which rows of which files are deleted, one more entry, which no file
-        has, says so.
-        """
+        """The table's snapshot; its files, relative to its folder or whole; deleted rows."""
         found = self._load(table)
         if found is None:
             return None
         state = self._remembered(table, found).state(found, mark)
         now = marked(found.metadata.current_snapshot()) if mark is None else mark
-        unknown = {} if state.known else {"": PositionDeletes("", (), 0)}
-        names = [each.name for each in found.schema().fields]
-        columns = {BACK.get(name, (name,))[0]: name for name in names}
-        return Content(now, frozenset(state.files), {**state.deleted, **unknown}, columns)
+        columns = {BACK.get(each.name, each.name): each.name for each in found.schema().fields}
+        return Content(now, frozenset(state.files), state.deleted, columns)
 
     def check(self, table: str) -> None:
         """Raise `PipelineError` where others have made of the table what we do not write."""

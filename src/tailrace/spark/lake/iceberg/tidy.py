@@ -117,7 +117,9 @@ def left_by(
         for manifest in here.values():
             if manifest.added_snapshot_id != new.snapshot_id or not manifest.deleted_files_count:
                 continue
-            used = used or {*added, *memory.paths(table.metadata.current_snapshot())}
+            if not used:
+                live = memory.entries(*memory.live(table.metadata.current_snapshot()))
+                used = {*added, *(each.data_file.file_path for each in live)}
             gone += [
                 entry.data_file.file_path
                 for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=False)
@@ -165,14 +167,6 @@ class Leftovers:
             ]
             self._write()
 
-    def _is_ours(self, path: str) -> bool:
-        """Whether a file is the table's: who may write to the lake could name others here."""
-        try:
-            within(self._path.parent, local(path).parent)
-        except PipelineError:
-            return False
-        return True
-
     def remove(self, io: FileIO, metadata: TableMetadata, now: int) -> int:
         """Remove the files whose time has come; how many."""
         limit = now - _number(metadata, AGE, AGE_MS)
@@ -182,8 +176,10 @@ class Leftovers:
             return 0
         self._fresh = False
         count = 0
-        for path in filter(self._is_ours, (path for each in due for path in each.files)):
-            with contextlib.suppress(OSError):  # somebody else has removed it
+        for path in (path for each in due for path in each.files):
+            # somebody else has removed it; who may write to the lake could name others' files here
+            with contextlib.suppress(OSError, PipelineError):
+                within(self._path.parent, local(path).parent)
                 io.delete(path)
                 count += 1
         self._left = [each for each in self._left if each.at >= limit or each.since > oldest]
