@@ -317,6 +317,26 @@ def test_two_at_once(tmp_path, monkeypatch):
     assert len(list((tmp_path / "claims").iterdir())) == 1
 
 
+def test_one_that_loses_does_not_end_the_claim_of_a_thread(tmp_path, monkeypatch):
+    """It looked before the other thread's claim was there, and tried the same number."""
+    objects = LocalObjects(tmp_path)
+    before, first, second = (Claim(objects, "lake") for _ in range(3))
+    before.take()
+    before.release()  # both try the generation after it: the first of a lake is random
+    put = LocalObjects.put
+
+    def later(self, *arguments, **options):
+        monkeypatch.setattr(LocalObjects, "put", put)
+        first.take()
+        return put(self, *arguments, **options)
+
+    monkeypatch.setattr(LocalObjects, "put", later)
+    for each in (second, Claim(objects, "lake")):
+        with pytest.raises(PipelineError, match="is being written to"):
+            each.take()
+    first.check()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", FORMATS)
 def test_paused_by_a_signal(kind):

@@ -36,6 +36,15 @@ class Aside:
     status: Status
 
 
+def set_aside(manifest: Manifest) -> dict[str, Status]:
+    """The tables that are set aside, by key."""
+    return {
+        key: status
+        for key, state in with_status(manifest.tables)
+        if (status := state.set_aside) is not None
+    }
+
+
 def since(state: SourceState | None) -> str:
     """A source's position as text; empty before its begin."""
     return "" if state is None else str(state.position)
@@ -79,14 +88,14 @@ class Asides:
     """Those of which nothing went wrong now, and the log does not tell what they became."""
 
     def __post_init__(self) -> None:
-        for key, state in with_status(self.before.tables):
-            status = state.set_aside
-            if status is not None and key not in self.retried:
+        for key, status in set_aside(self.before).items():
+            if key not in self.retried:
+                state = self.before.tables[key]
                 aside = Aside(state.source, state.full_name, status)
                 known = self.tables.setdefault(key, aside)
                 if status.batch and not known.status.batch:  # its steps wait since
-                    status = replace(known.status, batch=status.batch)
-                    self.tables[key] = replace(known, status=status)
+                    waits = replace(known.status, batch=status.batch)
+                    self.tables[key] = replace(known, status=waits)
 
     def fail(
         self,

@@ -34,8 +34,8 @@ _LARGEST: Final = 4096
 _OWNER: Final = re.compile(rf"{claims.OWNER}([0-9]{{10}})")
 _RELEASED: Final = re.compile(r"released-([0-9]{10})")
 """What a process leaves when it ends: the next generation is higher."""
-_OPEN: Final[set[str]] = set()
-"""The claims that this process holds, by their keys."""
+_OPEN: Final[set[bytes]] = set()
+"""The tokens of the claims that this process holds."""
 _log: Final = logging.getLogger("tailrace.spark")
 
 
@@ -53,7 +53,7 @@ class Claim:
 
     def take(self) -> None:
         """Claim the lake, and end the claims of processes that do not write to it any more."""
-        tried: list[str] = []
+        tried: list[bytes] = []
         try:
             with self._storage_errors():
                 for _ in range(_TRIES):
@@ -63,8 +63,8 @@ class Claim:
                         self._check_ended(generation, token)
                     self._token = _token(self.rival)
                     generation = claims.next_generation(max([*before, *released], default=0))
-                    tried.append(self._path(generation))
-                    _OPEN.add(tried[-1])  # other threads see at once whose it is
+                    tried.append(self._token)
+                    _OPEN.add(self._token)  # other threads see at once whose it is
                     if not claims.take(self._objects, FOLDER, generation, self._token):
                         continue
                     if self._owners().keys() == {*before, generation}:
@@ -107,7 +107,7 @@ class Claim:
 
         With a `rival` the claim stays, as that of a process that has ended: the next has it, too.
         """
-        _OPEN.discard(self._path(self.generation))
+        _OPEN.discard(self._token)
         generation, self.generation = self.generation, 0
         with self._storage_errors():
             if not self.rival and claims.owns(self._objects, FOLDER, generation, self._token):
@@ -132,7 +132,7 @@ class Claim:
 
     def _check_ended(self, generation: int, token: bytes) -> None:
         """Raise `PipelineError` if a claim's process runs; it is a rival if that is not known."""
-        runs = _runs(token, is_open=self._path(generation) in _OPEN)
+        runs = _runs(token, is_open=token in _OPEN)
         if runs:
             raise PipelineError(
                 f"{self._lake} is being written to by another process "
@@ -142,9 +142,6 @@ class Claim:
             self.rival = generation, token
         elif (rival := _rival_of(token)) and _runs(rival[1], is_open=False) is not False:
             self.rival = rival  # its owner may have ended before it had ended the rival's batch
-
-    def _path(self, generation: int) -> str:
-        return os.path.realpath(self._objects.path(claims.owner_key(FOLDER, generation)))
 
     @contextmanager
     def _storage_errors(self) -> Iterator[None]:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final, Self
 from tailrace.closing import Closing
 from tailrace.errors import LakeChanged, PipelineError, UsageError
 from tailrace.extras import missing
-from tailrace.spark.lake.asides import points, since, waiting
+from tailrace.spark.lake.asides import points, set_aside, since, waiting
 from tailrace.spark.lake.claim import FOLDER as CLAIMS
 from tailrace.spark.lake.claim import Claim
 from tailrace.spark.lake.folder import AGAIN, INNER, SOURCES, check_layout, generation_of
@@ -39,7 +39,6 @@ from tailrace.spark.manifest.journal import FINISH, FOLDER, WITHDRAW, Journal
 from tailrace.spark.manifest.json_file import read_json
 from tailrace.spark.manifest.making import Making
 from tailrace.spark.manifest.manifest import SET_ASIDE, Manifest, check_format
-from tailrace.spark.manifest.manifest_json import with_status
 from tailrace.spark.manifest.on_disk import LocalObjects, lake_path, to_disk, within
 from tailrace.spark.runtime.tasks import in_turn
 from tailrace.spark.state.failure import check_writable, failure
@@ -576,7 +575,7 @@ def _waiting(manifest: Manifest) -> set[str]:
     """The lake's tables that have not taken a batch yet."""
     return {
         name
-        for _, state in with_status(manifest.tables)
-        if (status := state.set_aside) is not None and status.batch
-        for name in state.parts.values()
+        for key, status in set_aside(manifest).items()
+        if status.batch
+        for name in manifest.tables[key].parts.values()
     }

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 from tailrace.position import Position, sequence_at
 from tailrace.printable import printable
 from tailrace.schema.catalogue_json import from_json, to_json
-from tailrace.spark.lake.asides import STATES, Asides, since
+from tailrace.spark.lake.asides import STATES, Asides, set_aside, since
 from tailrace.spark.lake.plan import Made
 from tailrace.spark.manifest.damage import reading
-from tailrace.spark.manifest.manifest_json import with_status
 from tailrace.spark.mirror.complete import statuses
 from tailrace.spark.mirror.decode import check_sources, decode
 from tailrace.spark.mirror.helper_tables import Followed, follow, is_helper, left_over
@@ -246,8 +245,7 @@ class Batch:
         for key, cause in causes:
             if cause is not None and key not in not_kept:
                 self._fail(self._tables[key], cause, all=key in followers)
-        known = dict(with_status(self._store.manifest.tables))
-        if any(key not in known or known[key].set_aside is None for key in asides.tables):
+        if asides.tables.keys() - set_aside(self._store.manifest).keys():
             check_writable(self._store.staging)
         gone = self._left_over(built.keys() | histories.keys() | decoded.files.keys())
         gone = {key for key in gone - asides.tables.keys() if again.has(key)}

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Final, Literal
 from tailrace.columns.native import compile_all, is_small
 from tailrace.errors import LakeChanged
 from tailrace.spark.input.lag import Rate
+from tailrace.spark.lake.asides import set_aside
 from tailrace.spark.mirror.batch import Again, Batch
 from tailrace.spark.mirror.report import Moment, Totals
-from tailrace.spark.mirror.retry import set_aside, take_up_named
+from tailrace.spark.mirror.retry import take_up_named
 from tailrace.spark.mirror.statements import Cut, at_a_restart, in_two, where_keys_change
 from tailrace.spark.runtime.memory import Tidy
 

@@ -20,9 +20,8 @@ from tailrace.position import Position
 from tailrace.spark.input.cursor import Taken
 from tailrace.spark.input.server_log import ServerLog
 from tailrace.spark.input.start_position import SUFFIX, load
-from tailrace.spark.lake.asides import in_order, stands_at
+from tailrace.spark.lake.asides import in_order, set_aside, stands_at
 from tailrace.spark.lake.folder import AGAIN
-from tailrace.spark.manifest.manifest_json import with_status
 from tailrace.spark.manifest.on_disk import within
 from tailrace.spark.mirror.batch import Again
 from tailrace.spark.mirror.statements import earlier_names, turns
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from tailrace.columns import Split
     from tailrace.schema.catalogue import Catalogue
     from tailrace.spark.input.cursor import SourceCursor
-    from tailrace.spark.manifest.manifest import Manifest, SourceState, Status, TableState
+    from tailrace.spark.manifest.manifest import Manifest, SourceState, TableState
     from tailrace.spark.mirror.batches import Batches
     from tailrace.spark.mirror.report import MirrorReport
     from tailrace.spark.mirror.unnamed import Answer
@@ -82,15 +81,6 @@ def take_up_named(batches: Batches) -> list[MirrorReport]:
             names.used(source, by_name, offers)
             batches.sources.replan(source)
     return reports
-
-
-def set_aside(manifest: Manifest) -> dict[str, Status]:
-    """The tables that are set aside, by key."""
-    return {
-        key: status
-        for key, state in with_status(manifest.tables)
-        if (status := state.set_aside) is not None
-    }
 
 
 def _groups(

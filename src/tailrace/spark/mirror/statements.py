@@ -17,7 +17,7 @@ from tailrace.constants import EventType
 from tailrace.events.rows import ROWS_TYPES, WriteRowsEvent
 from tailrace.position import Position
 from tailrace.spark.input.cursor import SourceCursor
-from tailrace.spark.manifest.manifest_json import with_status
+from tailrace.spark.lake.asides import set_aside
 from tailrace.spark.state.current.timeline import is_named
 from tailrace.storage import EventReader
 
@@ -60,9 +60,10 @@ def restarts(
     can be taken up again under its old name. All changes of such a table were read.
     """
     found = {}
-    for key, state in with_status(manifest.tables):
-        status, name = state.set_aside, str(state.full_name)
-        if state.source != source or status is None:
+    for key, status in set_aside(manifest).items():
+        state = manifest.tables[key]
+        name = str(state.full_name)
+        if state.source != source:
             continue
         if status.batch or status.unnamed or "changelog" in status.parts:
             continue

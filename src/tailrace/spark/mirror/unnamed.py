@@ -26,8 +26,7 @@ from tailrace.log_name import file_number
 from tailrace.position import Position, parts_of, sequence_at
 from tailrace.schema.catalogue import Learned
 from tailrace.schema.tables import TableState
-from tailrace.spark.lake.asides import in_order
-from tailrace.spark.manifest.manifest_json import with_status
+from tailrace.spark.lake.asides import in_order, set_aside
 from tailrace.spark.state.current.timeline import is_named
 from tailrace.spark.state.failure import Failure
 from tailrace.spark.state.source_changes import table_changes
@@ -398,6 +397,6 @@ def first_needed(manifest: Manifest, source: str) -> str | None:
 
 def _unnamed(manifest: Manifest) -> Iterator[tuple[str, LakeTable, Status]]:
     """The tables that are set aside until their servers are asked, by key, and their status."""
-    for key, state in with_status(manifest.tables):
-        if (status := state.set_aside) is not None and status.unnamed:
-            yield key, state, status
+    for key, status in set_aside(manifest).items():
+        if status.unnamed:
+            yield key, manifest.tables[key], status
