@@ -21,7 +21,7 @@ from tailrace.spark.verify import verify
 from tailrace.spark.verify.digests import SideJob, SideResult, checksums, read_side
 from tailrace.spark.verify.report import TableVerdict, VerifyReport
 from tailrace.table_name import TableName
-from tests.spark.following import BOTH, FLAVOURS, Follow, no_spark, url_of
+from tests.spark.following import BOTH, Follow, no_spark, url_of
 from tests.waiting import DEADLINE
 from tools.campaign.hostile.fake import OK, FakeServer
 from tools.servers import NAMES
@@ -410,12 +410,11 @@ def test_tables_that_are_not_there(source, lake):
     assert verify(url, lake, tables="vacant").notes == ()
 
 
-@pytest.mark.parametrize("name", FLAVOURS)
-def test_another_server_answers(fresh_server, tmp_path, monkeypatch, name):
+def test_another_server_answers(fresh_server, tmp_path, monkeypatch):
     """At the same address, with the same tables and names of log files."""
 
     def begin():
-        server = fresh_server(name)
+        server = fresh_server("mysql-9.7")
         server.execute(f"CREATE DATABASE {DATABASE}")
         create(server, "t", "id INT PRIMARY KEY", 1)
         return server
@@ -427,10 +426,6 @@ def test_another_server_answers(fresh_server, tmp_path, monkeypatch, name):
     monkeypatch.setattr("tools.servers.server.free_port", lambda: one.port)
     other = begin()
     assert url_of(other) == url_of(one)
-    with pytest.raises(PipelineError, match=r"is another server than the one that .*lake was made"):
-        check(other, lake)
-    for state in (lake / "_tailrace/sources").glob("*/receiver.json"):
-        state.unlink()  # the log itself tells it
     with pytest.raises(PipelineError, match=r"is another server than the one that .*lake was made"):
         check(other, lake)
 

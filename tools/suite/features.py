@@ -39,9 +39,9 @@ BREAKS: Final = (
     ),
     Break(
         "a lake of Delta",
-        "spark/lake/delta/log.py",
-        'return {"add": content | (',
-        'return {"txn": content | (',
+        "spark/lake/delta/actions.py",
+        'return {"add": content | _with(vector)}',
+        'return {"txn": content | _with(vector)}',
     ),
     Break(
         "a lake of Iceberg",

@@ -401,6 +401,31 @@ def test_what_cannot_be_carried_out_is_named(mariadb, tmp_path):
     assert line.startswith(f"{DATABASE}.o, {DATABASE}.of_day: foreign keys change rows there")
 
 
+@pytest.mark.parametrize("code", ["three", "th"])
+def test_values_that_an_alter_table_cut(story, code):
+    """In the batch of a change of the parent: what the child had before is not what it has."""
+    key = "CONSTRAINT cp FOREIGN KEY (code) REFERENCES p (code) ON DELETE CASCADE ON UPDATE CASCADE"
+    story.run(
+        "CREATE TABLE p (id INT PRIMARY KEY, code VARCHAR(9) UNIQUE)",
+        f"CREATE TABLE c (id INT PRIMARY KEY, code VARCHAR(9), {key})",
+        "CREATE TABLE g (c INT PRIMARY KEY, FOREIGN KEY (c) REFERENCES c (id) ON DELETE CASCADE)",
+        "INSERT INTO p VALUES (1,'three'), (2,'xx'), (3,'th')",
+        "INSERT INTO c VALUES (10,'three'), (11,'xx')",
+        "INSERT INTO g VALUES (10), (11)",
+    )
+    story.land()
+    story.check("p", "c", "g")
+    story.run(
+        *("SET sql_mode = ''", "ALTER TABLE c DROP FOREIGN KEY cp"),
+        *("ALTER TABLE c MODIFY code VARCHAR(2)", "SET foreign_key_checks = 0"),
+        *(f"ALTER TABLE c ADD {key}", "SET foreign_key_checks = 1", "SET sql_mode = DEFAULT"),
+        f"DELETE FROM p WHERE code = '{code}'",
+    )
+    assert story.land().set_aside.keys() == {f"{DATABASE}.c", f"{DATABASE}.g"}
+    story.check("p")
+    assert story.rows("g") == [("10",), ("11",)]
+
+
 def test_text_of_which_it_is_not_known_what_it_is_equal_to(story):
     """Only what a batch would need of it counts; then the table is set aside, and those after it."""
     story.run(*TABLES, *ROWS, "INSERT INTO p VALUES (6, 'é', 6)", "INSERT INTO s VALUES (6,'é',1)")

@@ -63,6 +63,11 @@ def check_layout(lake: object, inner: Path) -> None:
         raise other_layout(lake, "4")
 
 
+def latest_sources(inner: Path) -> Path:
+    """The folder in a lake's ``_tailrace`` that has the logs of servers."""
+    return max([inner / SOURCES, *inner.glob(f"{SOURCES}.*")], key=generation_of)
+
+
 def generation_of(path: Path) -> int:
     """The generation at the end of a name; 0 without one."""
     number = path.name.rpartition(".")[2]

@@ -29,7 +29,14 @@ from tailrace.extras import missing
 from tailrace.spark.lake.asides import points, set_aside, since, waiting
 from tailrace.spark.lake.claim import FOLDER as CLAIMS
 from tailrace.spark.lake.claim import Claim
-from tailrace.spark.lake.folder import AGAIN, INNER, SOURCES, check_layout, generation_of
+from tailrace.spark.lake.folder import (
+    AGAIN,
+    INNER,
+    SOURCES,
+    check_layout,
+    generation_of,
+    latest_sources,
+)
 from tailrace.spark.lake.parquet.tables import ParquetTables
 from tailrace.spark.lake.plan import Places, completed, plan
 from tailrace.spark.lake.reclaim import look, reclaim
@@ -197,14 +204,12 @@ class Lake(Closing):
 
         That process may write into its own, whose lock it holds.
         """
-        found = [self._inner / SOURCES, *self._inner.glob(f"{SOURCES}.*")]
-        latest = within(self._inner, max(found, key=generation_of))
-        self.sources = latest
+        latest = self.sources = within(self._inner, latest_sources(self._inner))
         if self._claim.rival and latest.exists():
             copy = shutil.copytree(latest, self.staging / SOURCES, symlinks=True)
             self._claim.check()
             self.sources = copy.replace(self._inner / f"{SOURCES}.{self.staging.name}")
-        for folder in found:
+        for folder in (self._inner / SOURCES, *self._inner.glob(f"{SOURCES}.*")):
             if folder.name != self.sources.name:
                 shutil.rmtree(folder, ignore_errors=True)
         for left in self.sources.glob(f"*{AGAIN}"):
@@ -509,8 +514,7 @@ class Lake(Closing):
                 failed[key] = failure(error)
             else:
                 state = state.with_status(SET_ASIDE, replace(status, batch=0))
-                tables = self.manifest.updated({key: state}).tables
-                self.manifest = _with_marks(replace(self.manifest, tables=tables), marks, [key])
+                self.manifest = _with_marks(self.manifest.updated({key: state}), marks, [key])
         return failed
 
     @staticmethod

@@ -145,8 +145,7 @@ def reclaim(
     _check_failed(before, failed, retried)
     if not steps:
         return None
-    after = before.updated(states).tables
-    return replace(before, version=before.next, tables=after), steps
+    return replace(before.updated(states), version=before.next), steps
 
 
 def _check_failed(before: Manifest, failed: Failed, retried: Collection[str]) -> None:

@@ -328,6 +328,7 @@ class Journal:
             try:
                 self._objects.put(key, content, new=True)
             except ObjectExists:  # another process's, or an answer was lost
+                self._check_owner()  # who has taken over may have removed it
                 found, _ = self._objects.read(key, 0, len(content) + 1)
         self._check_owner()
         if found != content and kind != ".decided":

@@ -22,8 +22,8 @@ from tailrace.spark.mirror.report import report_of
 from tailrace.spark.mirror.statements import Cut, between, first_statement, placed, restarts
 from tailrace.spark.state.cascade.build import carry_out
 from tailrace.spark.state.cascade.keys import links_of
+from tailrace.spark.state.current import patching
 from tailrace.spark.state.current.build import build
-from tailrace.spark.state.current.patching import DEFAULT_PATCHES
 from tailrace.spark.state.current.timeline import is_named
 from tailrace.spark.state.failure import Failure, check_writable, failure
 from tailrace.spark.state.history import build_history
@@ -156,7 +156,8 @@ class Batch:
             if self.batches.applies:
                 sources, followers = self._carried_out(decoded, sources)
                 lap("cascades")
-            patches = DEFAULT_PATCHES if self._options.update_mode == "merge-on-read" else None
+            merges = self._options.update_mode == "merge-on-read"
+            patches = patching.DEFAULT_PATCHES if merges else None
             makes: dict[str, Callable[..., dict[SourceTable, Built]]]
             makes = {"current": partial(build, patches=patches), "history": build_history}
             built: dict[str, dict[str, Built]] = {part: {} for part in makes}

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final, Self
 from tailrace.closing import Closing
 from tailrace.constants import GTID_TYPES, TYPE_AT
 from tailrace.errors import (
-    AccessDenied,
     ConnectionLost,
     PipelineError,
     StorageError,
@@ -18,13 +17,11 @@ from tailrace.errors import (
 )
 from tailrace.live.session import Session
 from tailrace.live.transport import ServerTransport
-from tailrace.log_mark import mark_of
 from tailrace.position import Position, bytes_after
 from tailrace.replication.state import ReceiverState
 from tailrace.spark.input.server_log import ServerLog
-from tailrace.spark.lake.folder import INNER, SOURCES
+from tailrace.spark.lake.folder import INNER, latest_sources
 from tailrace.spark.lake.reading import LakeView
-from tailrace.storage import find
 from tailrace.storage.local import LocalFolder
 
 if TYPE_CHECKING:
@@ -69,25 +66,18 @@ class LakeOfServer(Closing):
         return self
 
     def _check_server(self) -> None:
-        """Raise `PipelineError` where another server answers than the one that was mirrored.
-
-        The lake's copy of the log has MySQL's UUID. MariaDB has none: the file in which the lake
-        ends begins with another event.
+        """Raise `PipelineError` where another MySQL answers than the one that was mirrored: the
+        lake's copy of the log has its UUID. MariaDB has none.
         """
-        server, file = self._session, self.position.file
-        log = ServerTransport(self._source)
-        for copies in (self.view.path / INNER).glob(f"{SOURCES}*"):
-            folder, was, now = copies / self.name, None, None
-            with suppress(AccessDenied, StorageError):  # not known
-                state = ReceiverState.load(LocalFolder(folder)) or ReceiverState()
-                was, now = state.source_uuid, server.server_uuid
-                if (was is None or now is None) and file in dict(server.logs()):
-                    was, now = mark_of(find(folder)[0], file), mark_of(log, file)
+        folder = latest_sources(self.view.path / INNER) / self.name
+        with suppress(StorageError):  # not known
+            state = ReceiverState.load(LocalFolder(folder))
+            was, now = state and state.source_uuid, self._session.server_uuid
             if None not in {was, now} and was != now:
                 raise PipelineError(
-                    f"{server.name} is another server than the one that {self.view.lake} was made"
-                    f" from (its log is {now}, and was {was}): compare with that one, or mirror"
-                    " this one into a new lake"
+                    f"{self._session.name} is another server than the one that {self.view.lake} was"
+                    f" made from (its UUID is {now}, and was {was}): compare with that one, or"
+                    " mirror this one into a new lake"
                 )
 
     def close(self) -> None:

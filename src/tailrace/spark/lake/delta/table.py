@@ -154,6 +154,7 @@ class Table:
             return
         now, before = time.monotonic(), time.time()  # others may write vectors from here on
         self.delta.update_incremental()
+        self._note()
         self.delta.create_checkpoint()
         if now - self._tidied > _VACUUM_SECONDS:
             self._tidied = now

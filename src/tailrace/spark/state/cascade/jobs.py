@@ -28,6 +28,7 @@ from tailrace.spark.state.current.flat import (
     INSERT,
     SEQ,
     SNAPSHOT,
+    UNKNOWN,
     UPDATE,
     joined,
     operation_numbers,
@@ -146,6 +147,7 @@ def find(job: FindJob) -> str | None:
     asked = [(each, read_spill(each.path)) for each in job.asked]
     found = []
     for rows in job.base.rows(job.target, only_its_columns=True):
+        _check_known(rows)
         mask = np.zeros(rows.num_rows, np.bool_)
         for each, values in asked:
             mask |= _matches(rows, each, values)
@@ -326,6 +328,7 @@ class _Table(Known):
         flat = self._changes()
         if flat is None:
             return
+        _check_known(flat.rows)
         self._chosen = self._concerned(flat)
         rows, olds = (each.filter(pa.array(self._chosen)) for each in (flat.rows, flat.old))
         self._check_texts(rows)
@@ -414,6 +417,15 @@ class _Table(Known):
                     f"{self.given.name}: a column that foreign keys concern has values of no type: "
                     f"{name}"
                 )
+
+
+def _check_known(rows: pa.Table) -> None:
+    """Raise `RejectedError` where the log does not tell what became of values that keys concern."""
+    if UNKNOWN in rows.schema.names and rows.column(UNKNOWN).null_count < rows.num_rows:
+        raise RejectedError(
+            "an ALTER TABLE changed values of columns that foreign keys concern, and the log does"
+            " not tell what they became"
+        )
 
 
 def _tuples(table: pa.Table, names: Iterable[str]) -> Iterator[Row]:

@@ -68,13 +68,13 @@ class Flat:
         cls, rows: pa.Table, old: pa.Table, operations: Bytes, present: Bits | None, target: Target
     ) -> Flat:
         """The changes of these parts."""
-        rows = rows.append_column(_OPERATION, pa.array(operations))
-        for name in old.schema.names:
-            rows = rows.append_column(f"{_OLD}{name}", old.column(name))
+        columns = dict(zip(rows.schema.names, rows.columns, strict=True))
+        columns[_OPERATION] = pa.array(operations)
+        columns |= {f"{_OLD}{name}": old.column(name) for name in old.schema.names}
         if present is not None:
-            for name, column in zip(target.columns.names, present.T, strict=True):
-                rows = rows.append_column(f"{_PRESENT}{name}", pa.array(column))
-        return cls(rows)
+            named = zip(target.columns.names, present.T, strict=True)
+            columns |= {f"{_PRESENT}{name}": pa.array(column) for name, column in named}
+        return cls(pa.table(columns))
 
     @cached_property
     def rows(self) -> pa.Table:

@@ -328,9 +328,12 @@ def _with_whole_keys(flat: Flat, target: Target) -> Flat:
     if flat.present is None:
         return flat
     rows, present = flat.rows, flat.present.copy()
-    for name in target.key:
-        index = target.columns.get_field_index(name)
-        kept = ~present[:, index] & (flat.operations != INSERT) & (flat.operations != DELETE)
+    updates = (flat.operations != INSERT) & (flat.operations != DELETE)
+    places = [target.columns.get_field_index(name) for name in target.key]
+    if present[np.ix_(updates, places)].all():
+        return flat
+    for name, index in zip(target.key, places, strict=True):
+        kept = ~present[:, index] & updates
         if not kept.any():
             continue
         for each in (name, raw.beside(name)):
