@@ -40,11 +40,6 @@ def read(series):
     return Taken(series, plan_splits(series)).state(None)
 
 
-def look(cursor, series):
-    cursor.check(series)
-    cursor.splits += cursor.planner.plan(series)
-
-
 def test_a_log_that_grew(logs):
     names = sorted(logs.content)
     last = logs.content[names[2]]
@@ -58,7 +53,7 @@ def test_a_log_that_grew(logs):
     assert bytes_after(whole.sizes, None) == sum(map(len, logs.content.values()))
     cursor = SourceCursor(whole, state, (), hold=True)
     assert cursor.planner.catalogue.lookup("warehouse", "stock") is not None
-    look(cursor, whole)
+    cursor.look(whole)
     taken = cursor.take()
     assert [(each.file, each.start, each.end) for each in taken.splits] == [
         (names[2], bounds[0], len(last))
@@ -82,7 +77,7 @@ def test_a_state_does_not_grow_with_files_that_were_purged(logs):
     later = replace(before, files={"binlog.000000": 7, first: len(logs.content[first])})
     rest = logs(**{first: None})
     cursor = SourceCursor(rest, later, (), hold=True)
-    look(cursor, rest)
+    cursor.look(rest)
     state = cursor.take().state(later)
     assert (state.file, [*state.files]) == (last, ["binlog.000000", middle])
 
@@ -105,7 +100,7 @@ def test_another_log(logs):
         series = logs(**changed)
         for cursor in (following, SourceCursor(series, found, (), hold=True)):
             with pytest.raises(kind, match=message):
-                look(cursor, series)
+                cursor.look(series)
 
 
 def test_another_log_of_the_same_size(logs, tmp_path):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tailrace.schema.tables import TableState
     from tailrace.storage import LogFile, LogSeries
     from tailrace.values.schema import TableDefinition
-AHEAD: Final = 4
+_AHEAD: Final = 4
 """Batches that are planned ahead, at least, where there is a backlog."""
 
 
@@ -161,8 +161,22 @@ class SourceCursor:
         """Bytes of splits that are planned and not taken."""
         return sum(split.end - split.start for split in self.splits)
 
-    def check(self, series: LogSeries) -> None:
-        """Raise `LogPurged`, `LogReset` where a series is not the log that was read."""
+    def look(self, series: LogSeries, enough: int | None = None) -> None:
+        """Plan what is new in the series, no more than some batches of ``enough`` bytes; None: all.
+
+        Raises `LogPurged`, `LogReset` where it is not the log that was read, and what reading it
+        raises.
+        """
+        self._check(series)
+        self.series = series
+        if enough is None or self.waiting < enough:
+            self.splits += self._plan(enough)
+
+    def _plan(self, enough: int | None) -> Iterable[Split]:
+        most = None if enough is None else _AHEAD * enough
+        return self.planner.plan(self.series, enough=most)
+
+    def _check(self, series: LogSeries) -> None:
         if (known := self.state) is not None:
             check_read(
                 series,
@@ -193,10 +207,9 @@ class SourceCursor:
         """All splits up to a place, and the changes by statements before it. ``enough`` is their
         size, if that is known, after which no more is planned than some such batches.
         """
-        self.check(self.series)
+        self._check(self.series)
         found = []
-        most = None if enough is None else AHEAD * enough
-        for split in self.planner.plan(self.series, enough=most):
+        for split in self._plan(enough):
             if Position(split.file, split.start) < end:
                 last = min(split.end, end.offset) if split.file == end.file else split.end
                 changes = tuple(each for each in split.changes if each.offset < last)

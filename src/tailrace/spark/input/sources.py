@@ -26,7 +26,7 @@ from tailrace.position import bytes_after
 from tailrace.schema.catalogue_json import from_json
 from tailrace.selection import start_text
 from tailrace.sizes import bytes_of
-from tailrace.spark.input.cursor import AHEAD, SourceCursor, is_same
+from tailrace.spark.input.cursor import SourceCursor, is_same
 from tailrace.spark.input.folder import settled
 from tailrace.spark.input.lag import Lag, SourceMoment
 from tailrace.spark.input.server_facts import AskedServers
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from tailrace.position import Position
     from tailrace.schema.catalogue import Learned
     from tailrace.schema.tables import TableState
+    from tailrace.spark.input.cursor import Taken
     from tailrace.spark.input.server_log import Progress
     from tailrace.spark.manifest.manifest import SourceState
     from tailrace.storage import LogSeries
@@ -207,12 +208,7 @@ class Sources:
                     self._check_is_no_other(one, here)
                     begin = None if state is not None else self._begins.get(one.name)
                     self.cursors[one.name] = self.cursor(one, state, hold=hold, begin=begin)
-                cursor = self.cursors[one.name]
-                cursor.check(one)
-                cursor.series = one
-                if enough is None or cursor.waiting < enough:
-                    most = None if enough is None else AHEAD * enough
-                    cursor.splits += cursor.planner.plan(one, enough=most)
+                self.cursors[one.name].look(one, enough)
         with_some = {name for name, each in self.cursors.items() if each.waiting}
         if not with_some.issuperset(full) and self._room.is_full:
             # nobody would make room for these
@@ -274,6 +270,16 @@ class Sources:
     def waiting(self) -> list[SourceCursor]:
         """The sources of which something is planned and not taken."""
         return [each for each in self.cursors.values() if each.waiting]
+
+    def take(self, most: int | None, *, new: bool) -> dict[str, Taken]:
+        """An equal share of each source that has something, of ``most`` bytes together; of a
+        ``new`` lake also the places where the others begin.
+        """
+        share = most and most // max(len(self.waiting), 1)
+        taken = {each.name: part for each in self.waiting if (part := each.take(share)) is not None}
+        if new:
+            taken = {name: taken.get(name) or each.nothing() for name, each in self.cursors.items()}
+        return taken
 
     def replan(self, name: str) -> None:
         """A source is planned again, from where the lake ends: more is known of its tables, or a

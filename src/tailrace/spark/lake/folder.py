@@ -63,9 +63,10 @@ def check_layout(lake: object, inner: Path) -> None:
         raise other_layout(lake, "4")
 
 
-def latest_sources(inner: Path) -> Path:
-    """The folder in a lake's ``_tailrace`` that has the logs of servers."""
-    return max([inner / SOURCES, *inner.glob(f"{SOURCES}.*")], key=generation_of)
+def folders_of_logs(inner: Path) -> list[Path]:
+    """The folders in a lake's ``_tailrace`` for servers' logs: the one in use is the first."""
+    found = [inner / SOURCES, *inner.glob(f"{SOURCES}.*")]
+    return sorted(found, key=generation_of, reverse=True)
 
 
 def generation_of(path: Path) -> int:

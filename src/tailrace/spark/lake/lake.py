@@ -34,8 +34,8 @@ from tailrace.spark.lake.folder import (
     INNER,
     SOURCES,
     check_layout,
+    folders_of_logs,
     generation_of,
-    latest_sources,
 )
 from tailrace.spark.lake.parquet.tables import ParquetTables
 from tailrace.spark.lake.plan import Places, completed, plan
@@ -204,12 +204,13 @@ class Lake(Closing):
 
         That process may write into its own, whose lock it holds.
         """
-        latest = self.sources = within(self._inner, latest_sources(self._inner))
+        found = folders_of_logs(self._inner)
+        latest = self.sources = within(self._inner, found[0])
         if self._claim.rival and latest.exists():
             copy = shutil.copytree(latest, self.staging / SOURCES, symlinks=True)
             self._claim.check()
             self.sources = copy.replace(self._inner / f"{SOURCES}.{self.staging.name}")
-        for folder in (self._inner / SOURCES, *self._inner.glob(f"{SOURCES}.*")):
+        for folder in found:
             if folder.name != self.sources.name:
                 shutil.rmtree(folder, ignore_errors=True)
         for left in self.sources.glob(f"*{AGAIN}"):

@@ -112,14 +112,8 @@ class Batches:
             self.whole = self.follow or caught_up
             report: MirrorReport | None = None
             self._is_overtaken = False
-            new = not store.manifest.version and (caught_up or sources.waiting)
-            waiting = sources.waiting
-            share = enough and enough // max(len(waiting), 1)
-            taken = {each.name: part for each in waiting if (part := each.take(share)) is not None}
-            if new:  # of the others the places where they begin
-                cursors = sources.cursors.items()
-                taken = {name: taken.get(name) or each.nothing() for name, each in cursors}
-            if taken:
+            new = not store.manifest.version and (caught_up or bool(sources.waiting))
+            if taken := sources.take(enough, new=new):
                 spent = self._start(taken, begun)
                 with self._to_be_overtaken(taken):
                     report = self.commit(taken, spent=spent)

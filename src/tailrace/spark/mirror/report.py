@@ -74,11 +74,12 @@ class MirrorReport:
     """A run of `mirror`: its tables, and where it resumes in each source's log.
 
     ``version`` is the lake's committed version, ``log_bytes`` what was read of logs. ``seconds``
-    has the wall-clock time of ``start`` (of Spark, and planning), ``read``, ``current``,
-    ``history`` and ``commit``. ``held`` has the sources with an in-doubt XA transaction, and where
-    it begins: what comes after it waits. ``cascades`` has the tables whose rows foreign keys change
-    without a log of it, and these keys as SQL (`tailrace.spark.state.cascade.naming`). ``skipped``
-    has the changes that are missing, by source.
+    has the wall-clock time of ``start`` (of Spark, and planning), ``read``, ``cascades``,
+    ``current``, ``history`` and ``commit``, as far as the run had them. ``held`` has the sources
+    with an in-doubt XA transaction, and where it begins: what comes after it waits. ``cascades``
+    has the tables whose rows foreign keys change without a log of it, and these keys as SQL
+    (`tailrace.spark.state.cascade.naming`). ``skipped`` has the changes that are missing, by
+    source.
     """
 
     version: int

@@ -168,16 +168,16 @@ class _Retry:
             every = self._cursor(series, place).upto(self._end.position)
         names = earlier_names(splits, {str(each.full_name) for each in map(self._state, keys)})
         again = Again(
-            keys,
-            frozenset(map(TableName.parse, names)),
-            keys if anew else frozenset(),
-            self._strangers(splits, names, keys) if place else frozenset(),
-            reached,
-            self.answers,
-            self.offers,
-            every,
-            None if reached else self._known(cursor, splits),
-            self._parents(splits, names),
+            keys=keys,
+            names=frozenset(map(TableName.parse, names)),
+            anew=keys if anew else frozenset(),
+            strangers=self._strangers(splits, names, keys) if place else frozenset(),
+            reached=reached,
+            answers=self.answers,
+            offers=self.offers,
+            every=every,
+            known=None if reached else self._known(cursor, splits),
+            also=self._parents(splits, names),
         )
         source, applies = self.source, self.batches.applies
         begun = self._point(place) if place else cursor.begun

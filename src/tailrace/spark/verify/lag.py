@@ -20,7 +20,7 @@ from tailrace.live.transport import ServerTransport
 from tailrace.position import Position, bytes_after
 from tailrace.replication.state import ReceiverState
 from tailrace.spark.input.server_log import ServerLog
-from tailrace.spark.lake.folder import INNER, latest_sources
+from tailrace.spark.lake.folder import INNER, folders_of_logs
 from tailrace.spark.lake.reading import LakeView
 from tailrace.storage.local import LocalFolder
 
@@ -69,7 +69,7 @@ class LakeOfServer(Closing):
         """Raise `PipelineError` where another MySQL answers than the one that was mirrored: the
         lake's copy of the log has its UUID. MariaDB has none.
         """
-        folder = latest_sources(self.view.path / INNER) / self.name
+        folder = folders_of_logs(self.view.path / INNER)[0] / self.name
         with suppress(StorageError):  # not known
             state = ReceiverState.load(LocalFolder(folder))
             was, now = state and state.source_uuid, self._session.server_uuid

@@ -28,8 +28,8 @@ from tailrace.spark.state.current.flat import (
     INSERT,
     SEQ,
     SNAPSHOT,
-    UNKNOWN,
     UPDATE,
+    has_unknown,
     joined,
     operation_numbers,
 )
@@ -421,7 +421,7 @@ class _Table(Known):
 
 def _check_known(rows: pa.Table) -> None:
     """Raise `RejectedError` where the log does not tell what became of values that keys concern."""
-    if UNKNOWN in rows.schema.names and rows.column(UNKNOWN).null_count < rows.num_rows:
+    if has_unknown(rows):
         raise RejectedError(
             "an ALTER TABLE changed values of columns that foreign keys concern, and the log does"
             " not tell what they became"

@@ -174,6 +174,11 @@ def unknown_marks(unknown: Bits) -> pa.ChunkedArray:
     return pa.chunked_array([pa.array(unknown, pa.bool_(), mask=~unknown)])
 
 
+def has_unknown(rows: pa.Table) -> bool:
+    """Whether rows have values of which the log does not tell what they are."""
+    return UNKNOWN in rows.schema.names and rows.column(UNKNOWN).null_count < rows.num_rows
+
+
 def operation_numbers(changes: pa.Table) -> Bytes:
     """The numbers of the changes' operations, whatever order the dictionaries have them in."""
     names, found = OPERATIONS.to_pylist(), [np.zeros(0, np.int8)]

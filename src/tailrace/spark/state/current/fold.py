@@ -67,23 +67,22 @@ class Moments(NamedTuple):
     """Whether a moment is the last of its key."""
 
     @classmethod
-    def of(
-        cls, leaves: Numbers, takes: Numbers, left: pa.Table, taken: pa.Table, target: Target
-    ) -> Moments:
-        """Those of changes with these places, which leave the rows ``left`` and take ``taken``.
-
-        Raises `RejectedError` where two rows have a given key.
+    def of(cls, leaves: Numbers, takes: Numbers, keys: Numbers) -> Moments:
+        """Those of changes with these places; ``keys`` are the numbers of the leaves', then of the
+        takes' keys.
         """
-        keys, _ = dense(key_columns([left, taken], target.key))
         changes = np.concatenate([leaves, takes])
         leaving = np.arange(len(changes)) < len(leaves)
         # One number for a key and a moment: each change is a leave or a take, so none is twice.
         order = np.argsort(keys * (2 * len(changes)) + 2 * changes + leaving)
         keys, leaving = keys[order], leaving[order]
-        if target.given:
-            _check_unique(keys, leaving, ~leaving, order, left, target.key)
         last = np.append(keys[1:] != keys[:-1], True)[: len(keys)]
         return cls(order, changes[order], keys, leaving, last)
+
+    def check_given(self, left: pa.Table, target: Target) -> None:
+        """Raise `RejectedError` where two rows, of those ``left``, have a given key at a time."""
+        if target.given:
+            _check_unique(self.keys, self.leaves, ~self.leaves, self.order, left, target.key)
 
 
 def _check_unique(
@@ -116,7 +115,7 @@ def entries(flat: Flat, target: Target) -> pa.Table:
     numbers, count = dense(key_columns([new, old], target.key))
     new_keys, old_keys = numbers[: len(after)], numbers[len(after) :]
     if target.given:
-        Moments.of(after, before, new, old, target)
+        Moments.of(after, before, numbers).check_given(new, target)
     own = np.full(len(operations), -1)
     own[after] = new_keys
     moves = own[before] != old_keys  # a delete, or an update that leaves its old key
@@ -269,7 +268,9 @@ class _Chains:
         self.operations = np.concatenate([np.full(base, SNAPSHOT, np.int8), flat.operations])
         leaves, takes = leaves_and_takes(self.operations)
         left, taken = self._rows.take(pa.array(leaves)), flat.old.take(pa.array(takes - base))
-        at = Moments.of(leaves, takes, left, taken, target)
+        keys, _ = dense(key_columns([left, taken], target.key))
+        at = Moments.of(leaves, takes, keys)
+        at.check_given(left, target)
         continues = np.flatnonzero(at.leaves[:-1] & ~at.leaves[1:] & ~at.last[:-1])
         # For each row the one that it continues (-1: none): under its old key at that moment.
         before = np.full(len(self.operations), -1, np.int64)

@@ -20,7 +20,7 @@ from tailrace.spark.manifest.manifest import DataFile
 from tailrace.spark.record.types import SHARD
 from tailrace.spark.state.built import Built, ClosedFile, failed
 from tailrace.spark.state.current import raw
-from tailrace.spark.state.current.flat import INSERT, SEQ, SNAPSHOT, STAMP, UNKNOWN, Flat
+from tailrace.spark.state.current.flat import INSERT, SEQ, SNAPSHOT, STAMP, Flat, has_unknown
 from tailrace.spark.state.current.fold import (
     alive,
     apply,
@@ -134,7 +134,7 @@ class Work(ABC):
 
         Raises `RejectedError` where a row has a default that the log does not tell.
         """
-        if UNKNOWN in rows.schema.names and rows.column(UNKNOWN).null_count < rows.num_rows:
+        if has_unknown(rows):
             raise RejectedError(self._why_unknown())
         target, names = self.target, self.target.columns.names
         beside = {name: raw.beside(name) for name in names}
